@@ -190,8 +190,11 @@ def accepted(peer):
     assert not complaints, "\n".join(complaints)
 
 
-#: Those whose features the peer meets in another test of this folder, and two that need none.
-_ELSEWHERE = {"truncated", "properties", "identity", "in_commit_timestamps", "clustered", "deletion_vectors_enabled"}
+#: Those whose features the peer meets in another test, below or in test_changes.py, and two that need none.
+_ELSEWHERE = {
+    *("truncated", "properties", "identity", "in_commit_timestamps", "clustered", "deletion_vectors_enabled"),
+    *("constraints", "generated", "overwritten", "change_data_feed"),
+}
 
 
 @pytest.mark.parametrize(
