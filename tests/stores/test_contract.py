@@ -6,6 +6,8 @@ import pytest
 
 from support.stores.store_contract import StoreContract
 
+pytestmark = pytest.mark.covering("file")
+
 
 class TestS3(StoreContract):
     @pytest.fixture
