@@ -1,0 +1,125 @@
+"""The command: run workloads, print medians and ratios, and keep them in ``bench/lakehouse.json`` with ``--record``.
+
+The exit code is 1 if answers differ, or if Headwater cannot run something.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import asdict
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from bench.lakehouse.data import NoGenerator
+from bench.lakehouse.page import RECORDED, others, ratio, summary
+from bench.lakehouse.running import Run
+from bench.lakehouse.sides import TITLES, Side, started
+from bench.lakehouse.workloads import CHANGING, WORKLOADS
+from bench.sparks import OURS, SparkFailed
+
+
+def main(
+    only: Annotated[list[str] | None, typer.Option(help=f"Of {', '.join(WORKLOADS)}; may be repeated.")] = None,
+    side: Annotated[list[str] | None, typer.Option(help=f"Of {', '.join(TITLES)}; may be repeated.")] = None,
+    *,
+    scale: Annotated[float, typer.Option(help="TPC's scale factor: gigabytes of text.")] = 0.1,
+    queries: Annotated[str | None, typer.Option(help="Only these queries of TPC-DS and TPC-H, as q3,q9.")] = None,
+    rounds: Annotated[int, typer.Option(help="Rounds that count, after one that warms up.")] = 3,
+    clustered: Annotated[bool, typer.Option(help="Cluster fact tables by date, where a side can.")] = False,
+    memory: Annotated[str, typer.Option(help="The heap of each Spark.")] = "4g",
+    directory: Annotated[Path | None, typer.Option(help="Where to work; a temporary directory if not given.")] = None,
+    record: Annotated[bool, typer.Option(help="Keep what is found, for the page on benchmarks.")] = False,
+) -> None:
+    """Measure Headwater, Delta Lake and plain Parquet side by side."""
+    for given, known in ((only, WORKLOADS), (side, TITLES)):
+        if unknown := set(given or ()) - set(known):
+            raise typer.BadParameter(f"no {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    if record and queries:
+        raise typer.BadParameter("--record keeps whole workloads, so it does not go with --queries")
+    console = Console(width=None if Console().is_terminal else 120)
+    failed = False
+    with tempfile.TemporaryDirectory(prefix="headwater-lakehouse-", dir=directory) as work:
+        place = Path(work).resolve()
+        with started(list(side or TITLES), place, memory) as sides, _progress(console) as progress:
+            for name in only or WORKLOADS:
+                able = [each for each in sides.values() if each.changes_rows or name not in CHANGING]
+                chosen = frozenset(filter(None, (queries or "").split(",")))
+                run = Run(place, able, scale, rounds, progress, chosen, clustered)
+                found = _measured(name, run)
+                _print(console, name, found)
+                failed |= bool(found["differs"]) or any(OURS in errors for errors in found["cannot"].values())
+                if record:
+                    _keep(name, found)
+    raise typer.Exit(1 if failed else 0)
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
+    )
+
+
+def _measured(name: str, run: Run) -> dict[str, Any]:
+    """The record of a workload."""
+    load = round(os.getloadavg()[0], 1)
+    try:
+        WORKLOADS[name](run)
+    except (NoGenerator, SparkFailed) as error:
+        raise SystemExit(str(error)) from None
+    return {
+        "when": datetime.now(timezone.utc).date().isoformat(),
+        "processors": os.cpu_count(),
+        "gigabytes": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9),
+        "load": load,
+        "scale": run.scale,
+        "rounds": run.rounds,
+        "clustered": run.clustered,
+        "spark": _spark_of(run.sides[0]),
+        "sides": {side.name: side.version() for side in run.sides},
+        **asdict(run.found),
+    }
+
+
+def _spark_of(side: Side) -> str:
+    ((version,),) = side.spark.call("rows", sql="SELECT split(version(), ' ')[0]")["rows"]
+    return str(version)
+
+
+def _print(console: Console, name: str, found: dict[str, Any]) -> None:
+    compared = others(found) if OURS in found["sides"] else []
+    table = Table(name, *found["sides"], *(f"÷ {side}" for side in compared), title=f"{name}, scale {found['scale']:g}")
+    for heading, group in found["groups"].items():
+        for what, times in group.items():
+            seconds = [f"{times[side]:.3f} s" if side in times else "cannot" for side in found["sides"]]
+            ratios = (ratio(times, side) for side in compared)
+            table.add_row(what, *seconds, *("" if each is None else f"{each:.2f}" for each in ratios))
+        sums = [sum(times.get(side, 0.0) for times in group.values()) for side in found["sides"]]
+        means = [summary(group, side) for side in compared]
+        total = [f"{each:.1f} s" for each in sums]
+        table.add_row(f"{heading}: total, mean", *total, *(f"{m.mean:.2f}" if m else "" for m in means), style="bold")
+        table.add_section()
+    console.print(table)
+    for what, errors in found["cannot"].items():
+        for side, text in errors.items():
+            console.print(f"{side} cannot run {what}: {text}", highlight=False, markup=False)
+    for what, text in found["differs"].items():
+        console.print(f"The answers of {what} differ: {text}", style="red", highlight=False, markup=False)
+
+
+def _keep(name: str, found: dict[str, Any]) -> None:
+    there = json.loads(RECORDED.read_text("utf-8")) if RECORDED.exists() else {}
+    there[name] = found
+    ordered = {each: there[each] for each in WORKLOADS if each in there}
+    RECORDED.write_text(json.dumps(ordered, indent=1) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    typer.run(main)
