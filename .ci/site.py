@@ -197,6 +197,17 @@ def bench_table() -> str:
     return "\n".join(lines)
 
 
+_LAKEHOUSE = re.compile(r"<!-- bench: lakehouse (\w+) -->")
+
+
+def lakehouse_tables(workload: str) -> str:
+    """A workload's ratios from the record of ``python -m bench.lakehouse``."""
+    sys.path.insert(0, str(ROOT))
+    from bench.lakehouse.page import tables
+
+    return tables(workload)
+
+
 _ANSWER = re.compile(r"<!-- answer: (\w+) -->")
 _ERRORS = re.compile(r"<!-- errors: ([^>]*?) -->")
 
@@ -236,6 +247,7 @@ def filled(markdown: str, page: str) -> str:
     up = "../" * page.count("/")
     markdown = _ANSWER.sub(lambda mark: answer_table(mark[1]), markdown)
     markdown = _ERRORS.sub(lambda mark: errors_table(mark[1], up), markdown)
+    markdown = _LAKEHOUSE.sub(lambda mark: lakehouse_tables(mark[1]), markdown)
     return markdown.replace(_BENCH_MARK, bench_table()) if _BENCH_MARK in markdown else markdown
 
 

@@ -1,8 +1,8 @@
 """The Spark processes to measure, driven by JSON lines over standard input and output.
 
-Owns the settings that make them comparable (cores, memory, one Parquet timestamp type). There are four kinds: with
-Headwater, with Headwater of an earlier commit, with the peer (Delta Lake, tuned for two cores), and plain Spark. Times
-are taken inside the process, around the statement only.
+Owns the settings that make them comparable (cores, memory, one Parquet timestamp type). The kinds: with
+Headwater, with Headwater of an earlier commit, with the peer (Delta Lake, tuned for two cores), with Iceberg, and plain
+Spark. Times are taken inside the process, around the statement only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-OURS, PEER, PLAIN, EARLIER = "ours", "peer", "plain", "earlier"
+OURS, PEER, PLAIN, EARLIER, ICEBERG = "ours", "peer", "plain", "earlier", "iceberg"
 
 ROOT = Path(__file__).resolve().parents[1]
 _PEER_SETTINGS = {
@@ -24,6 +24,12 @@ _PEER_SETTINGS = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     # Its default of 50 partitions for the log makes it slower on two cores.
     "spark.databricks.delta.snapshotPartitions": "2",
+}
+_ICEBERG_SETTINGS = {
+    "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+    "spark.sql.catalog.lake.type": "hadoop",
+    "spark.sql.defaultCatalog": "lake",
 }
 
 
@@ -52,6 +58,11 @@ def peer_jars() -> str:
     return subprocess.run([str(fetch)], check=True, capture_output=True, text=True).stdout.strip()
 
 
+def iceberg_jars() -> str | None:
+    """The JARs of Iceberg's runtime for Spark, comma-separated, from ``HEADWATER_ICEBERG_JARS``."""
+    return os.environ.get("HEADWATER_ICEBERG_JARS")
+
+
 def settings(kind: str, directory: Path, memory: str) -> dict[str, str]:
     """The configuration of a Spark of that kind; its warehouse lies under ``directory``."""
     common = {
@@ -68,6 +79,13 @@ def settings(kind: str, directory: Path, memory: str) -> dict[str, str]:
     }
     if kind.startswith(f"{OURS}, "):
         return {**common, "spark.headwater.python": str(_python_with(kind.removeprefix(f"{OURS}, "), directory))}
+    if kind == ICEBERG:
+        if (jars := iceberg_jars()) is None:
+            raise SparkFailed(
+                "Iceberg's runtime is not here. Name its JARs, comma-separated, in HEADWATER_ICEBERG_JARS."
+            )
+        tables = {"spark.sql.catalog.lake.warehouse": str(directory / "lake")}
+        return {**common, **_ICEBERG_SETTINGS, **tables, "spark.jars": jars}
     return {**common, **_PEER_SETTINGS, "spark.jars": peer_jars()} if kind == PEER else common
 
 
@@ -89,13 +107,23 @@ def _folder(kind: str) -> str:
 
 
 class Spark:
-    """A running Spark process; one with Headwater takes it from the checkout ``source``, if given."""
+    """A running Spark process; one with Headwater takes it from the checkout ``source``, if given. ``pyspark``: the
+    folder that has the package ``pyspark`` to run, in place of the installed one.
+    """
 
-    def __init__(self, kind: str, directory: Path, memory: str = "4g", source: Path | None = None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        directory: Path,
+        memory: str = "4g",
+        source: Path | None = None,
+        pyspark: Path | None = None,
+    ) -> None:
         self.kind = kind
         handle, name = tempfile.mkstemp(prefix="spark-", suffix=".log", dir=directory)
         self._log_path = Path(name)
         package = [str(source / "python")] if source else []
+        package += [str(pyspark)] if pyspark else []
         places = os.pathsep.join([str(ROOT), *package, *filter(None, sys.path)])
         self._process = subprocess.Popen(
             [sys.executable, "-m", "bench.worker"],

@@ -21,7 +21,7 @@ from rich.table import Table
 from bench.lakehouse.data import NoGenerator
 from bench.lakehouse.page import RECORDED, others, ratio, summary
 from bench.lakehouse.running import Run
-from bench.lakehouse.sides import TITLES, Side, started
+from bench.lakehouse.sides import TITLES, Side, started, usual
 from bench.lakehouse.workloads import CHANGING, WORKLOADS
 from bench.sparks import OURS, SparkFailed
 
@@ -34,11 +34,15 @@ def main(
     queries: Annotated[str | None, typer.Option(help="Only these queries of TPC-DS and TPC-H, as q3,q9.")] = None,
     rounds: Annotated[int, typer.Option(help="Rounds that count, after one that warms up.")] = 3,
     clustered: Annotated[bool, typer.Option(help="Cluster fact tables by date, where a side can.")] = False,
+    most_files: Annotated[int, typer.Option(help="The most files of a table with many.")] = 10_000,
     memory: Annotated[str, typer.Option(help="The heap of each Spark.")] = "4g",
     directory: Annotated[Path | None, typer.Option(help="Where to work; a temporary directory if not given.")] = None,
+    spark: Annotated[
+        Path | None, typer.Option(help="A folder with the package pyspark to run, in place of the installed one.")
+    ] = None,
     record: Annotated[bool, typer.Option(help="Keep what is found, for the page on benchmarks.")] = False,
 ) -> None:
-    """Measure Headwater, Delta Lake and plain Parquet side by side."""
+    """Measure Headwater, Delta Lake, plain Parquet, and Iceberg if its JARs are named, side by side."""
     for given, known in ((only, WORKLOADS), (side, TITLES)):
         if unknown := set(given or ()) - set(known):
             raise typer.BadParameter(f"no {', '.join(sorted(unknown))}; there are {', '.join(known)}")
@@ -48,11 +52,11 @@ def main(
     failed = False
     with tempfile.TemporaryDirectory(prefix="headwater-lakehouse-", dir=directory) as work:
         place = Path(work).resolve()
-        with started(list(side or TITLES), place, memory) as sides, _progress(console) as progress:
+        with started(side or usual(), place, memory, spark) as sides, _progress(console) as progress:
             for name in only or WORKLOADS:
                 able = [each for each in sides.values() if each.changes_rows or name not in CHANGING]
                 chosen = frozenset(filter(None, (queries or "").split(",")))
-                run = Run(place, able, scale, rounds, progress, chosen, clustered)
+                run = Run(place, able, scale, rounds, progress, chosen, clustered, most_files)
                 found = _measured(name, run)
                 _print(console, name, found)
                 failed |= bool(found["differs"]) or any(OURS in errors for errors in found["cannot"].values())

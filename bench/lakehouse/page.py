@@ -17,6 +17,8 @@ RECORDED = Path(__file__).resolve().parents[1] / "lakehouse.json"
 OURS = "ours"
 #: A group with more lines than this is shown as its summary, and each line on demand.
 _LONG = 25
+#: A ratio above which the other side is called faster; below is noise.
+_CLEARLY = 1.1
 _HEADINGS = {
     "load": "load",
     "queries": "query",
@@ -73,6 +75,7 @@ def tables(workload: str, path: Path = RECORDED) -> str:
     parts = [_opening(record)]
     for name, group in record["groups"].items():
         parts.append("\n".join(_group(_HEADINGS.get(name, name), group, record)))
+    parts.extend(_behind(record))
     parts.extend(_exceptions(record))
     return "\n\n".join(parts)
 
@@ -115,6 +118,19 @@ def _header(cells: Sequence[str]) -> Iterator[str]:
 
 def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
+
+
+def _behind(record: dict[str, Any]) -> Iterator[str]:
+    """Where another side is clearly faster, the worst first."""
+    for side in others(record):
+        ratios = [
+            (found, name)
+            for group in record["groups"].values()
+            for name, times in group.items()
+            if (found := ratio(times, side)) is not None and found > _CLEARLY
+        ]
+        names = ", ".join(f"{name} ({found:.2f})" for found, name in sorted(ratios, reverse=True))
+        yield f"Behind {record['sides'][side]} by more than a tenth: {names or 'nothing'}."
 
 
 def _exceptions(record: dict[str, Any]) -> Iterator[str]:

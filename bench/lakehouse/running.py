@@ -49,6 +49,8 @@ class Run:
     #: Names of queries to run; all if empty.
     only_queries: frozenset[str] = frozenset()
     clustered: bool = False
+    #: The most files of a table with many.
+    most_files: int = 10_000
     found: Found = field(default_factory=Found)
 
     def time(self, group: str, name: str, action: Action, *, warm_up: int = 1, rounds: int | None = None) -> None:

@@ -11,14 +11,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.sparks import OURS, PEER, PLAIN, Spark, peer_jars
+from bench.sparks import ICEBERG, OURS, PEER, PLAIN, Spark, iceberg_jars, peer_jars
 from headwater import __version__
 
 PARQUET = "parquet"
 #: Each side's name for people, in the order of the tables.
-TITLES = {OURS: "Headwater", PEER: "Delta Lake", PARQUET: "Parquet"}
-#: Deletion vectors are on where rows change: both connectors can, and the recommended form is what counts.
-_CHANGEABLE = "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+TITLES = {OURS: "Headwater", PEER: "Delta Lake", ICEBERG: "Iceberg", PARQUET: "Parquet"}
+_PROVIDERS = {OURS: "delta", PEER: "delta", ICEBERG: "iceberg", PARQUET: "parquet"}
+#: Where rows change, all sides mark rows and do not copy the others of their files.
+_DELTA_VECTORS = "'delta.enableDeletionVectors' = 'true'"
+_MERGE_ON_READ = ", ".join(f"'write.{kind}.mode' = 'merge-on-read'" for kind in ("delete", "update", "merge"))
+_CHANGEABLE = {OURS: _DELTA_VECTORS, PEER: _DELTA_VECTORS, ICEBERG: _MERGE_ON_READ}
+#: Sides that can cluster a table.
+_CLUSTERING = {OURS, PEER}
 
 
 @dataclass(frozen=True)
@@ -27,12 +32,16 @@ class Side:
 
     name: str
     spark: Spark
-    provider: str
 
     @property
     def changes_rows(self) -> bool:
         """Whether it has MERGE."""
-        return self.name != PARQUET
+        return self.name in _CHANGEABLE
+
+    @property
+    def clusters(self) -> bool:
+        """Whether it has CLUSTER BY and OPTIMIZE."""
+        return self.name in _CLUSTERING
 
     def use(self, schema: str) -> None:
         """Name tables without their schema from here on."""
@@ -42,27 +51,33 @@ class Side:
     def create(self, table: str, query: str, *, changeable: bool = False, clustered: str | None = None) -> float:
         """Create a table, in the place of one that is there, from a query; the seconds of the creation alone."""
         self.spark.run(f"DROP TABLE IF EXISTS {table}")
-        properties = f" {_CHANGEABLE}" if changeable and self.changes_rows else ""
-        cluster = f" CLUSTER BY ({clustered})" if clustered and self.changes_rows else ""
-        return self.spark.run(f"CREATE TABLE {table} USING {self.provider}{cluster}{properties} AS {query}")
+        properties = f" TBLPROPERTIES ({_CHANGEABLE[self.name]})" if changeable and self.changes_rows else ""
+        cluster = f" CLUSTER BY ({clustered})" if clustered and self.clusters else ""
+        provider = _PROVIDERS[self.name]
+        return self.spark.run(f"CREATE TABLE {table} USING {provider}{cluster}{properties} AS {query}")
 
     def version(self) -> str:
         """Name and version of what is measured, without Spark's."""
         if self.name == OURS:
             return f"{TITLES[OURS]} {__version__}"
-        found = re.search(r"delta-spark_[^/,]*-([\d.]+)\.jar", peer_jars()) if self.name == PEER else None
+        jars = {PEER: peer_jars, ICEBERG: iceberg_jars}.get(self.name, str)() or ""
+        found = re.search(r"(?:delta-spark|iceberg-spark-runtime)_?[^/,]*-([\d.]+)\.jar", jars)
         return TITLES[self.name] + (f" {found[1]}" if found else "")
 
 
+def usual() -> list[str]:
+    """The sides of a run that names none: Iceberg where its JARs are named."""
+    return [name for name in TITLES if name != ICEBERG or iceberg_jars()]
+
+
 @contextmanager
-def started(names: list[str], directory: Path, memory: str) -> Iterator[dict[str, Side]]:
+def started(names: list[str], directory: Path, memory: str, pyspark: Path | None = None) -> Iterator[dict[str, Side]]:
     """Start the sides, in the order of the tables; they end with the block."""
     sides: dict[str, Side] = {}
     try:
         for name in sorted(names, key=list(TITLES).index):
             kind = PLAIN if name == PARQUET else name
-            provider = "parquet" if name == PARQUET else "delta"
-            sides[name] = Side(name, Spark(kind, directory, memory), provider)
+            sides[name] = Side(name, Spark(kind, directory, memory, pyspark=pyspark))
         yield sides
     finally:
         for side in sides.values():

@@ -58,7 +58,7 @@ def _load_and_query(run: Run, family: str) -> None:
         run.time("load", table, load)
         if clustered:
             for side in run.sides:
-                if side.changes_rows:
+                if side.clusters:
                     side.spark.run(f"OPTIMIZE {table}")
     for name, sql in data.queries.items():
         if not run.only_queries or name in run.only_queries:
@@ -135,7 +135,7 @@ def files(run: Run) -> None:
     )
     ((day, ticket),) = found["rows"]
     row = f"ss_sold_date_sk = {day} AND ss_ticket_number = {ticket}"
-    for count in _FILES:
+    for count in (each for each in _FILES if each <= run.most_files):
         table = f"sales_{count}"
         by = f"REPARTITION_BY_RANGE({count}, ss_sold_date_sk, ss_ticket_number)"
         query = f"SELECT /*+ {by} */ * FROM {rows}"
@@ -162,7 +162,7 @@ def files(run: Run) -> None:
 
 
 def _has_files(side: Side, table: str, count: int) -> None:
-    sql = f"SELECT count(DISTINCT _metadata.file_path) FROM {table}"
+    sql = f"SELECT count(DISTINCT input_file_name()) FROM {table}"
     ((there,),) = side.spark.call("rows", sql=sql)["rows"]
     if int(there) < count * (1 - _MISSING_FILES):
         raise SparkFailed(f"{side.name}: {table} was to have {count} files and has {there}.")

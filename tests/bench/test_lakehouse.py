@@ -1,0 +1,164 @@
+"""The bench of whole workloads, without a JVM: its queries are Spark's SQL, answers that differ are found, and the page
+has what the record has.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlglot
+from sqlglot import exp
+
+from support.fetched_packages import fetched_packages
+from support.paths import ROOT
+
+_DUCKDB = "1.1.3"
+
+
+@pytest.fixture
+def lakehouse(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(ROOT))
+    return lambda name: importlib.import_module(f"bench.lakehouse.{name}")
+
+
+@pytest.mark.parametrize(("family", "tables", "queries"), [("tpcds", 24, 99), ("tpch", 8, 22)])
+def test_every_query_is_spark_s_sql(lakehouse, monkeypatch, tmp_path, family: str, tables: int, queries: int):
+    packages = fetched_packages(f"test-duckdb-{_DUCKDB}", f"duckdb=={_DUCKDB}")
+    monkeypatch.setenv("PYTHONPATH", str(packages))
+    data = lakehouse("data")
+    found = data.generated(family, 0, tmp_path)
+    assert len(found.tables()) == tables
+    assert len(found.queries) == queries
+    for text in found.queries.values():
+        tree = sqlglot.parse_one(text, read="spark")
+        assert isinstance(tree, exp.Query)
+        assert {each.name for each in tree.find_all(exp.Table)} & set(found.tables())
+        assert sqlglot.parse_one(data.without_limit(text), read="spark").args.get("limit") is None
+
+
+def test_without_duckdb_the_extra_is_named(lakehouse, monkeypatch, tmp_path):
+    (tmp_path / "duckdb.py").write_text("raise ImportError")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    data = lakehouse("data")
+    with pytest.raises(data.NoGenerator, match=r"'\.\[bench\]'"):
+        data.generated("tpch", 0, tmp_path)
+
+
+def test_batches_of_a_refresh_have_no_row_in_common(lakehouse):
+    data = lakehouse("data")
+    shares = [set(data._buckets(part, number)) for number in range(data.BATCHES) for part in range(3)]
+    every = set().union(*shares)
+    assert len(every) == sum(map(len, shares))
+    assert every <= set(range(data._ONE_IN * data.BATCHES))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ([["a", "1"]], [["a", "2"]]),
+        ([["a", None]], [["a", "None"]]),
+        ([["a"]], [["a"], ["a"]]),
+        ([["a"], ["a"], ["b"]], [["a"], ["b"], ["b"]]),
+        ([["a", 1.0]], [["a", 1.0001]]),
+        ([["a", 1.0]], [["a", None]]),
+        ([["a", 1.0]], [["a", float("nan")]]),
+        ([["a"]], [["a", "b"]]),
+    ],
+)
+def test_answers_that_differ_are_found(lakehouse, one, other):
+    assert lakehouse("running").difference(one, other) is not None
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ([["a"], ["b"]], [["b"], ["a"]]),
+        ([["a", 0.1 + 0.2], ["b", 0.3]], [["b", 0.3], ["a", 0.3]]),
+        ([["a", float("nan")]], [["a", float("nan")]]),
+        ([[None], ["a"]], [["a"], [None]]),
+        ([], []),
+    ],
+)
+def test_answers_that_are_the_same_are_no_difference(lakehouse, one, other):
+    assert lakehouse("running").difference(one, other) is None
+
+
+class _Side:
+    """A side whose statements take as long as it says, and that fails one of them."""
+
+    def __init__(self, name: str, seconds: float, failing: str, failure: Exception) -> None:
+        self.name, self.spark = name, self
+        self._seconds, self._failing, self._failure = seconds, failing, failure
+
+    def run(self, sql: str) -> float:
+        if sql == self._failing:
+            raise self._failure
+        return self._seconds
+
+    def call(self, name: str, sql: str) -> dict[str, Any]:
+        self.run(sql)
+        return {"rows": [[self.name if sql == "differing" else "a row"]]}
+
+
+def _run(lakehouse: Any, failing: str) -> Any:
+    running = lakehouse("running")
+    failure = importlib.import_module("bench.sparks").SparkFailed(f"{failing}: no such function\nat a line")
+    sides = [_Side("ours", 1.0, "", failure), _Side("peer", 2.0, failing, failure)]
+    run = running.Run(Path(), sides, 1, 1, running.Progress(disable=True))
+    for sql in ("good", "differing", "failing"):
+        run.query("queries", sql, sql)
+    return run.found
+
+
+def test_what_a_side_cannot_run_is_kept_and_so_is_a_difference(lakehouse):
+    found = _run(lakehouse, "failing")
+    assert found.groups["queries"] == {
+        "good": {"ours": 1.0, "peer": 2.0},
+        "differing": {"ours": 1.0, "peer": 2.0},
+        "failing": {"ours": 1.0},
+    }
+    assert found.cannot == {"failing": {"peer": "failing: no such function"}}
+    assert found.differs == {"differing": "ours and peer: ['ours'] and ['peer']"}
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Path:
+    times = {"q1": {"ours": 1.0, "peer": 4.0, "parquet": 0.5}, "q2": {"ours": 3.0, "peer": 3.0}}
+    machine = {"when": "2026-01-01", "processors": 2, "gigabytes": 8, "load": 0.1, "scale": 0.1, "rounds": 3}
+    sides = {"ours": "Headwater 1", "peer": "Delta Lake 2", "parquet": "Parquet"}
+    cannot, differs = {"q2": {"parquet": "no such function"}}, {"q1": "ours and peer: 1 rows and 2"}
+    found = {**machine, "spark": "4.2.1", "sides": sides, "groups": {"queries": times}}
+    found |= {"cannot": cannot, "differs": differs}
+    path = tmp_path / "record.json"
+    path.write_text(json.dumps({"tpch": found}))
+    return path
+
+
+def test_the_tables_of_the_page_come_from_the_record(lakehouse, record: Path):
+    text = lakehouse("page").tables("tpch", record)
+    assert "| q1 | 0.25 | 2.00 |" in text
+    assert "| q2 | 1.00 | cannot |" in text
+    assert "| **geometric mean** | **0.50** | **2.00** |" in text
+    assert "| total time | 0.57 | 2.00 |" in text
+    assert "| not slower | 2 of 2 | 0 of 1 |" in text
+    assert "Behind Parquet by more than a tenth: q1 (2.00)." in text
+    assert "Behind Delta Lake 2 by more than a tenth: nothing." in text
+    assert "Parquet cannot run q2: `no such function`" in text
+    assert "The answers of q1 differ, ours and peer: 1 rows and 2" in text
+
+
+def test_the_page_has_every_workload_and_no_figures_of_its_own(lakehouse):
+    site = runpy.run_path(str(ROOT / ".ci" / "site.py"))
+    page = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
+    filled = site["filled"](page, "benchmarks.md")
+    assert "<!-- bench" not in filled
+    recorded = json.loads((ROOT / "bench" / "lakehouse.json").read_text("utf-8"))
+    assert list(recorded) == list(lakehouse("workloads").WORKLOADS)
+    for name, found in recorded.items():
+        assert lakehouse("page").tables(name) in filled
+        assert found["differs"] == {}
