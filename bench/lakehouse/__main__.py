@@ -32,7 +32,9 @@ def main(
     *,
     scale: Annotated[float, typer.Option(help="TPC's scale factor: gigabytes of text.")] = 0.1,
     queries: Annotated[str | None, typer.Option(help="Only these queries of TPC-DS and TPC-H, as q3,q9.")] = None,
-    rounds: Annotated[int, typer.Option(help="Rounds that count, after one that warms up.")] = 3,
+    rounds: Annotated[
+        int, typer.Option(help="Rounds that count, after one that warms up; 0 only compares answers.")
+    ] = 3,
     clustered: Annotated[bool, typer.Option(help="Cluster fact tables by date, where a side can.")] = False,
     most_files: Annotated[int, typer.Option(help="The most files of a table with many.")] = 10_000,
     memory: Annotated[str, typer.Option(help="The heap of each Spark.")] = "4g",
@@ -46,8 +48,10 @@ def main(
     for given, known in ((only, WORKLOADS), (side, TITLES)):
         if unknown := set(given or ()) - set(known):
             raise typer.BadParameter(f"no {', '.join(sorted(unknown))}; there are {', '.join(known)}")
-    if record and queries:
-        raise typer.BadParameter("--record keeps whole workloads, so it does not go with --queries")
+    if record and (queries or not rounds):
+        raise typer.BadParameter(
+            "--record keeps whole workloads, so it goes neither with --queries nor with --rounds 0"
+        )
     console = Console(width=None if Console().is_terminal else 120)
     failed = False
     with tempfile.TemporaryDirectory(prefix="headwater-lakehouse-", dir=directory) as work:

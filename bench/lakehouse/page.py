@@ -67,11 +67,10 @@ def others(record: dict[str, Any]) -> list[str]:
 
 
 def tables(workload: str, path: Path = RECORDED) -> str:
-    """A workload's part of the page, as Markdown.
-
-    :raises KeyError: the record does not have the workload.
-    """
-    record = json.loads(path.read_text("utf-8"))[workload]
+    """A workload's part of the page, as Markdown."""
+    record = json.loads(path.read_text("utf-8")).get(workload)
+    if record is None:
+        return "No run of it is recorded yet."
     parts = [_opening(record)]
     for name, group in record["groups"].items():
         parts.append("\n".join(_group(_HEADINGS.get(name, name), group, record)))

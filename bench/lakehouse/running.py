@@ -44,6 +44,7 @@ class Run:
     directory: Path
     sides: list[Side]
     scale: float
+    #: How many count; none if answers are compared only.
     rounds: int
     progress: Progress
     #: Names of queries to run; all if empty.
@@ -55,7 +56,8 @@ class Run:
 
     def time(self, group: str, name: str, action: Action, *, warm_up: int = 1, rounds: int | None = None) -> None:
         """Measure on every side: after rounds that only warm up, the median of those that count."""
-        total = (rounds or self.rounds) + warm_up
+        counted = rounds or self.rounds if self.rounds else 0
+        total = max(counted + warm_up, 1)
         task = self.progress.add_task(f"{group}: {name}", total=total)
         times: dict[str, list[float]] = {side.name: [] for side in self.sides}
         failed: dict[str, str] = {}
@@ -72,7 +74,7 @@ class Run:
                     times[side.name].append(taken)
             self.progress.advance(task)
         self.progress.remove_task(task)
-        taken_by = {side: median(seconds) for side, seconds in times.items() if side not in failed}
+        taken_by = {side: median(seconds) for side, seconds in times.items() if seconds and side not in failed}
         self.found.groups.setdefault(group, {})[name] = taken_by
         shown = "  ".join(f"{side} {seconds:.3f} s" for side, seconds in taken_by.items())
         self.progress.console.print(f"{group}: {name}  {shown}", highlight=False)
@@ -83,7 +85,8 @@ class Run:
         :param compared: the query to compare the answers of; the same if not given.
         """
         self.compare(name, compared or sql)
-        self.time(group, name, lambda side, number: side.spark.run(sql))
+        if self.rounds:
+            self.time(group, name, lambda side, number: side.spark.run(sql))
 
     def compare(self, name: str, sql: str) -> None:
         """Run a query on every side, and note where the answers differ."""
