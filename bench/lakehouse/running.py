@@ -74,7 +74,9 @@ class Run:
                     times[side.name].append(taken)
             self.progress.advance(task)
         self.progress.remove_task(task)
-        taken_by = {side: median(seconds) for side, seconds in times.items() if seconds and side not in failed}
+        if not counted:
+            return
+        taken_by = {side: median(seconds) for side, seconds in times.items() if side not in failed}
         self.found.groups.setdefault(group, {})[name] = taken_by
         shown = "  ".join(f"{side} {seconds:.3f} s" for side, seconds in taken_by.items())
         self.progress.console.print(f"{group}: {name}  {shown}", highlight=False)
@@ -102,6 +104,8 @@ class Run:
             elif (what := difference(first[1], rows)) is not None:
                 self.found.differs[name] = f"{first[0]} and {side.name}: {what}"
                 self.progress.console.print(f"[red]{name} differs[/red], {self.found.differs[name]}", highlight=False)
+        if not self.rounds:
+            self.progress.console.print(f"compared: {name}", highlight=False)
 
     def _cannot(self, name: str, side: Side, error: SparkFailed) -> str:
         if "the process ended" in str(error):

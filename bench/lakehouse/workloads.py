@@ -162,7 +162,8 @@ def files(run: Run) -> None:
 
 
 def _has_files(side: Side, table: str, count: int) -> None:
-    sql = f"SELECT count(DISTINCT input_file_name()) FROM {table}"
+    names = f"SELECT input_file_name() AS name FROM {table}"
+    sql = f"SELECT count(*) FROM (SELECT DISTINCT name FROM ({names}))"
     ((there,),) = side.spark.call("rows", sql=sql)["rows"]
     if int(there) < count * (1 - _MISSING_FILES):
         raise SparkFailed(f"{side.name}: {table} was to have {count} files and has {there}.")
