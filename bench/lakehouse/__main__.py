@@ -56,7 +56,10 @@ def main(
     failed = False
     with tempfile.TemporaryDirectory(prefix="headwater-lakehouse-", dir=directory) as work:
         place = Path(work).resolve()
-        with started(side or usual(), place, memory, spark) as sides, _progress(console) as progress:
+        with (
+            started(side or usual(), place, memory, spark and spark.resolve()) as sides,
+            _progress(console) as progress,
+        ):
             for name in only or WORKLOADS:
                 able = [each for each in sides.values() if each.changes_rows or name not in CHANGING]
                 chosen = frozenset(filter(None, (queries or "").split(",")))
