@@ -152,6 +152,17 @@ def test_an_append_writes_its_own_files(table):
     assert shown(of_the_checkpoint_alone(table)) == shown(of_the_commits(table))
 
 
+def test_a_json_checkpoint_names_those_of_a_parquet_one(table):
+    table.add("new")
+    assert len(table.checkpoint(replace(LAYOUT, top_level="json"))[0]) == 3
+    file = load_snapshot(PATH, table.store).segment.checkpoint.files[0]
+    actions = [json.loads(line) for line in table.store.read(file.path).splitlines()]
+    named = [action["sidecar"] for action in actions if "sidecar" in action]
+    sizes = {info.name: info.size for info in table.store.list_from(SIDECARS)}
+    assert [list(each) for each in named] == [["path", "sizeInBytes", "modificationTime"]] * 4
+    assert all(each["sizeInBytes"] == sizes[each["path"]] for each in named)
+
+
 def test_a_sidecar_one_of_whose_files_goes_is_written_again(table):
     table.remove("f05")
     shared, new = table.checkpoint()

@@ -6,8 +6,8 @@ that the new checkpoint would write, and nobody deletes it before the new checkp
 only if
 
 1. it has ``add`` actions alone, all of them of live files, in the columns that the table's checkpoints have now;
-2. the newest checkpoint names it, which a cleanup keeps until there is an older one to begin from that has itself
-   outlived ``delta.logRetentionDuration``; and that is at least a day;
+2. the newest checkpoint names it: a cleanup keeps that one until a newer one has outlived
+   ``delta.logRetentionDuration``, which is a day at least;
 3. it is there;
 4. the snapshot was read from it. Files that this process has added since it opened the table are written each time.
 """
@@ -60,9 +60,16 @@ def shared_sidecars(snapshot: Snapshot, types: Mapping[str, pa.DataType], fewest
         named = named_sidecars(listing.checkpoints[0], snapshot.store)
     except UnreadableCheckpoint:
         return {}
-    names = [name for name in blocks if name in named]
-    missing = set(snapshot.store.missing([directory + name for name in names]))
-    return {blocks[name]: {**named[name], "path": name} for name in names if directory + name not in missing}
+    found = ((name, _action(name, named.get(name, {}))) for name in blocks)
+    actions = {name: action for name, action in found if action is not None}
+    missing = set(snapshot.store.missing([directory + name for name in actions]))
+    return {blocks[name]: action for name, action in actions.items() if directory + name not in missing}
+
+
+def _action(name: str, known: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The action that names a sidecar as another checkpoint does; None if that one does not name it properly."""
+    size, time = known.get("sizeInBytes"), known.get("modificationTime")
+    return None if size is None or time is None else {"path": name, "sizeInBytes": size, "modificationTime": time}
 
 
 def _whole(live: LiveBlock, fewest: int) -> ParquetActions | None:
