@@ -248,6 +248,25 @@ def test_what_the_log_no_longer_has_is_left_out(tmp_path: Path, caplog: pytest.L
     assert "no hook is shown version 1, which the log no longer has" in caplog.text
 
 
+def test_a_commit_before_the_tables_first_one_is_shown_takes_nothing_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named(ear_after="keep")
+    heard = RecordingStatement({"spark.headwater.hooks": "ear"})
+    may_begin, show = threading.Event(), showing._show
+
+    def slowly(*shown: Any) -> None:
+        assert may_begin.wait(20)
+        show(*shown)
+
+    monkeypatch.setattr(showing, "_show", slowly)
+    make(tmp_path / "t", heard)
+    write(tmp_path / "t", heard)
+    may_begin.set()
+    assert showing.wait_for_hooks(20)
+    assert [each.version for each in SEEN] == [0, 1]
+
+
 def test_another_table_at_the_path_begins_anew(tmp_path: Path) -> None:
     table = tmp_path / "t"
     named(ear_after="keep")

@@ -124,7 +124,7 @@ class Hooks:
         if self._txn.snapshot is not None:
             for hook in self._hooks:
                 if hook.after is not None:
-                    _begin(hook, self._txn.store, self._txn.snapshot)
+                    _begin(hook, self._txn.store, self._txn.snapshot, self._txn.snapshot.version)
 
     def tell(self, committed: Committed) -> None:
         """Show a version that was made, and those before it that were not shown yet, in the background."""
@@ -134,6 +134,8 @@ class Hooks:
         try:
             first = committed.version if self._txn.snapshot is None else self._txn.snapshot.version + 1
             for hook in after:
+                if self._txn.snapshot is None:  # before the next commit does, which would begin after this one
+                    _begin(hook, self._txn.store, committed.snapshot, first - 1)
                 _lane(hook).show(_Shown(committed.snapshot, first))
         except Exception as error:  # the commit stands
             _LOG.warning("%s: the hooks hear of version %d later (%s)", self._txn.table_path, committed.version, error)
@@ -302,11 +304,14 @@ def _insist(function: Callable[[Commit], object], commit: Commit) -> None:
     function(commit)
 
 
-def _begin(hook: Hook, store: Store, snapshot: Snapshot) -> None:
-    """Note, before the first commit that a hook is to hear of, from where on it hears: also if this process dies."""
+def _begin(hook: Hook, store: Store, snapshot: Snapshot, shown: int) -> None:
+    """Note, of a hook that is new to a table, from which version on it hears: also if this process dies.
+
+    :param shown: the version before that one.
+    """
     try:
         if (hook.name, snapshot.metadata.id) not in _noted and _position(hook, store, snapshot) is None:
-            _keep(hook, store, snapshot, snapshot.version)
+            _keep(hook, store, snapshot, shown)
         _noted.add((hook.name, snapshot.metadata.id))
     except Exception as error:
         _LOG.warning("%s: where the hook %s begins could not be noted (%s)", snapshot.table_path, hook.name, error)
