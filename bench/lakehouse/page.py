@@ -12,9 +12,9 @@ from math import exp, log
 from pathlib import Path
 from typing import Any
 
+from bench.sparks import OURS
+
 RECORDED = Path(__file__).resolve().parents[1] / "lakehouse.json"
-#: Our side's name in a record.
-OURS = "ours"
 #: A group with more lines than this is shown as its summary, and each line on demand.
 _LONG = 25
 #: A ratio above which the other side is called faster; below is noise.
