@@ -134,11 +134,13 @@ def test_what_may_be_committed_names_its_version(classic: Any, table: str, then:
 
 
 def test_killed_while_answering_a_read(classic: Any, table: str) -> None:
-    for point in ("end_of_load_table", "end_of_scan", "end_of_describe_history", "end_of_parse"):
+    calls = ("load_table", "refresh_tables", "scans", "describe_history", "parse")
+    points = [f"end_of_{call}" for call in calls]
+    for point in points:
         classic.faults.kill_at(point)
     assert classic.rows(f"SELECT a FROM {table}") == [[0]]
     assert len(classic.rows(f"DESCRIBE HISTORY {table}")) == 1
-    for point in ("end_of_load_table", "end_of_scan", "end_of_describe_history", "end_of_parse"):
+    for point in points:
         assert classic.faults.happened(point)
 
 

@@ -97,8 +97,8 @@ def test_a_whole_table_answers(tables: list[Path], tmp_path: Path) -> None:
             for asked, call, answer in _ask(copy, [name]):
                 error = answer.get("error", {}).get("condition")
                 assert error in (None, _REFUSED.get(asked)), (table, asked, answer)
-                if call == "scan" and asked == "scan":
-                    assert len(answer["result"]["files"]) == 2
+                if call == "scans" and asked == "scan":
+                    assert len(answer["result"][0]["files"]) == 2
                 elif call == "describe_history":
                     assert len(answer["result"]["rows"]) == 5
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from headwater.bridge.messages.define import TransactionArguments, TransactionRequest
-from headwater.bridge.messages.read import ScanRequest
+from headwater.bridge.messages.read import ScanRequest, ScansRequest
 from headwater.bridge.messages.trouble import BegunCommit, InTransactionRequest, RecoverCommitRequest
 from headwater.errors import HeadwaterError
 from headwater.log import groups
@@ -86,7 +86,8 @@ class Session:
     def scan(self, path, *filters):
         def scan(statement):
             known = open_snapshot(path, statement)
-            return scans.scan(ScanRequest(table=path, version=known.version, filters=list(filters)), statement)
+            wanted = ScanRequest(table=path, version=known.version, filters=list(filters))
+            return scans.list_scans(ScansRequest(requests=[wanted]), statement)[0]
 
         return self.run(scan)
 

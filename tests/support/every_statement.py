@@ -294,21 +294,26 @@ def _scan(loaded: Request, **more: Any) -> Request:
     return {"version": loaded["version"], "tableId": loaded["tableId"], **more}
 
 
+def _alone(loaded: Request, request: Request) -> Request:
+    """A request about several tables, about one."""
+    return {"requests": [{"table": loaded["path"], **request}]}
+
+
 def _sink(path: str) -> Request:
     return {"table": path, "mode": "Append", "partitionColumns": [], "clusteringColumns": None, "options": {}}
 
 
 #: What is asked of a table that Spark has loaded.
 LOADED: dict[str, tuple[str, Callable[[Request], Request]]] = {
-    "scan": ("scan", lambda t: _scan(t, filters=[tree(text) for text in FILTERS])),
-    "scan with statistics": ("scan", lambda t: _scan(t, filters=[], columns=["id", "at"])),
+    "scan": ("scans", lambda t: _alone(t, _scan(t, filters=[tree(text) for text in FILTERS]))),
+    "scan with statistics": ("scans", lambda t: _alone(t, _scan(t, filters=[], columns=["id", "at"]))),
     "aggregate": (
         "aggregate",
         lambda t: _scan(
             t, groups=[], outputs=[{"kind": "min", "column": "id"}, {"kind": "count"}], filters=[]
         ),
     ),
-    "refresh": ("refresh_table", _scan),
+    "refresh": ("refresh_tables", lambda t: _alone(t, _scan(t))),
     "resolve write": (
         "resolve_write",
         lambda t: {
@@ -358,7 +363,7 @@ def ask(path: str, name: str) -> dict[str, Request]:
         return {"load_table": loaded}
     call, make = LOADED[name]
     request = make(loaded["result"])
-    whole = request if call in ("explain", "plan_batch") else {"table": path, **request}
+    whole = request if call in ("explain", "plan_batch", "scans", "refresh_tables") else {"table": path, **request}
     return {call: answer(call, whole, **_UNCHECKED)}
 
 

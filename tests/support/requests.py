@@ -18,6 +18,13 @@ def called(name):
     return call
 
 
+def called_for_one(name):
+    """A handler of several requests, as one that takes one request and returns its answer."""
+    call = called(name)
+    return lambda request, statement: call({"requests": [request]}, statement)[0]
+
+
+refresh_table, scan_of = map(called_for_one, ("refresh_tables", "scans"))
 aggregate, alter_table, check_same_schema, create_table, delete, describe_detail, describe_history = map(
     called,
     (
@@ -30,14 +37,13 @@ aggregate, alter_table, check_same_schema, create_table, delete, describe_detail
         "describe_history",
     ),
 )
-load_table, merge, plan_save, recover_commit, refresh_table, resolve_write, truncate, update, write = map(
+load_table, merge, plan_save, recover_commit, resolve_write, truncate, update, write = map(
     called,
     (
         "load_table",
         "merge",
         "plan_save",
         "recover_commit",
-        "refresh_table",
         "resolve_write",
         "truncate",
         "update",

@@ -155,6 +155,9 @@ def _subject(request: Request) -> Any:
 
 
 def _about(request: Request) -> str:
+    """What lines of the log begin with: the tables of a request."""
+    if (several := getattr(request, "requests", None)) is not None:
+        return "".join(map(_about, several))
     subject = _subject(request)
     table, version = getattr(subject, "table", None), getattr(subject, "version", None)
     if table is None:

@@ -15,7 +15,7 @@ import contextlib
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -224,8 +224,7 @@ class Snapshot:
     def select(self, names: Sequence[str]) -> pa.Table:
         """The named columns of :attr:`files`, in the same order of rows; without ``stats`` it costs next to nothing."""
         tables = [live.select(live.block.columns(names)) for live in self.state.blocks]
-        schema = pa.schema([FILE_SCHEMA.field(name) for name in names])
-        return pa.concat_tables([schema.empty_table(), *tables])
+        return pa.concat_tables([_no_files(tuple(names)), *tables])
 
     def statistics(self, leaves: Sequence[tuple[str, ...]]) -> pa.Table:
         """Statistics of each live file, a row a file in the order of :attr:`files`.
@@ -237,11 +236,7 @@ class Snapshot:
         """
         asked = [leaf_of(self.schema, path) for path in leaves]
         tables = [live.select(pa.table(block_statistics(live.block, asked))) for live in self.state.blocks]
-        fields = [pa.field("num_records", pa.int64()), pa.field("tight_bounds", pa.bool_())]
-        for i, leaf in enumerate(asked):
-            fields += [pa.field(f"{bound}.{i}", leaf.arrow_type) for bound in ("min", "max")]
-            fields.append(pa.field(f"nulls.{i}", pa.int64()))
-        return pa.concat_tables([pa.schema(fields).empty_table(), *tables])
+        return pa.concat_tables([_no_statistics(tuple(leaf.arrow_type for leaf in asked)), *tables])
 
     def partition_values(self, name: str, time_zone: str = "UTC") -> pa.ChunkedArray:
         """The typed partition value of each live file, in the order of :attr:`files`; ``name`` is logical.
@@ -274,6 +269,22 @@ class Snapshot:
     def tombstones(self) -> pa.Table:
         """The ``remove`` actions kept for VACUUM and checkpoints, with ``files.TOMBSTONE_SCHEMA``; read when called."""
         return self.state.tombstones()
+
+
+@lru_cache(maxsize=256)
+def _no_files(names: tuple[str, ...]) -> pa.Table:
+    """No rows with these columns of :data:`FILE_SCHEMA`."""
+    return pa.schema([FILE_SCHEMA.field(name) for name in names]).empty_table()
+
+
+@lru_cache(maxsize=256)
+def _no_statistics(leaves: tuple[pa.DataType, ...]) -> pa.Table:
+    """No rows with the columns of :meth:`Snapshot.statistics`."""
+    fields = [pa.field("num_records", pa.int64()), pa.field("tight_bounds", pa.bool_())]
+    for i, leaf in enumerate(leaves):
+        fields += [pa.field(f"{bound}.{i}", leaf) for bound in ("min", "max")]
+        fields.append(pa.field(f"nulls.{i}", pa.int64()))
+    return pa.schema(fields).empty_table()
 
 
 def load_snapshot(

@@ -48,9 +48,9 @@ from headwater.statements.write import insert
 _IN_TRANSACTION = frozenset(
     {
         "load_table",
-        "refresh_table",
+        "refresh_tables",
         "table_exists",
-        "scan",
+        "scans",
         "aggregate",
         "plan_save",
         "resolve_write",
@@ -156,9 +156,9 @@ def _commit_transaction(request: define.TransactionRequest, statement: Statement
 
 _HANDLERS: Mapping[str, Handler[Any]] = {
     "load_table": Handler(read.LoadTableRequest, scans.load_table),
-    "refresh_table": Handler(read.RefreshTableRequest, scans.refresh_table),
+    "refresh_tables": Handler(read.RefreshTablesRequest, scans.refresh_tables),
     "table_exists": Handler(read.TableExistsRequest, scans.table_exists),
-    "scan": Handler(read.ScanRequest, scans.scan),
+    "scans": Handler(read.ScansRequest, scans.list_scans),
     "aggregate": Handler(read.AggregateRequest, scans.aggregate),
     "table_changes": Handler(read.TableChangesRequest, change_feed.table_changes),
     "bounds_of_call": Handler(read.BoundsOfCallRequest, change_feed.bounds_of_call),

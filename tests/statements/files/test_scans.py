@@ -19,12 +19,12 @@ from support.requests import (
     load_table,
     recover_commit,
     refresh_table,
+    scan_of,
     schema_json,
     write,
 )
 
 SCHEMA = schema_json(a="integer", p="string")
-scan_of = called("scan")
 
 
 @pytest.fixture
@@ -82,6 +82,38 @@ def test_a_long_list_comes_as_arrow(table, statement, monkeypatch):
         listed = stream.read_all()
     assert listed.num_rows == 2
     assert listed.schema.names == ["path", "size", "modification_time", "deletion_vector", "partition0"]
+
+
+def test_scans_of_a_query_are_answered_in_their_order(table, statement, monkeypatch):
+    wanted = [{"table": str(table), "version": 1, "filters": [tree(text)]} for text in ("(`a` > 6)", "(`a` < 6)")]
+    scans_of = called("scans")
+    answers = scans_of({"requests": wanted}, statement)
+    assert [[file[4] for file in answer["files"]] for answer in answers] == [[None], ["x y"]]
+    assert scans_of({"requests": []}, statement) == []
+
+
+def test_a_query_that_fails_leaves_no_list_behind(table, statement, monkeypatch, tmp_path):
+    """The list of its first scan waits in a file for Spark, which never hears of it."""
+    monkeypatch.setattr(scans, "_LONGEST_JSON_LIST", 1)
+    (tmp_path / "lists").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "lists"))
+    good = {"table": str(table), "version": 1, "filters": []}
+    assert len(called("scans")({"requests": [good, good]}, statement)) == 2
+    assert len(list((tmp_path / "lists").iterdir())) == 2
+    with pytest.raises(HeadwaterError):
+        called("scans")({"requests": [good, {**good, "tableId": "another"}]}, statement)
+    assert len(list((tmp_path / "lists").iterdir())) == 2
+
+
+@pytest.mark.parametrize("odd", [None, "a%20b", "/elsewhere/c", "file:/d", "s3://bucket/e", "x/..e", "a:b"])
+def test_paths_are_the_same_one_by_one_and_all_at_once(table, statement, monkeypatch, odd):
+    snapshot = open_snapshot(str(table), statement)
+    paths = pa.chunked_array([["p=x%20y/one", *([odd] if odd else []), "two"], ["three"]])
+    one_by_one = scans.absolute_paths(snapshot, paths).to_pylist()
+    monkeypatch.setattr(scans, "_FEW_PATHS", 0)
+    assert scans.absolute_paths(snapshot, paths).to_pylist() == one_by_one
+    plain = paths.slice(len(paths) - 2)
+    assert scans.absolute_paths(snapshot, plain).to_pylist() == [f"{table}/two", f"{table}/three"]
 
 
 @pytest.mark.parametrize("suffix", ["@v0", "@v1"])

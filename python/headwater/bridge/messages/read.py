@@ -25,7 +25,7 @@ class LoadTableRequest(Request, kw_only=True):
 
 
 class RefreshTableRequest(Request, kw_only=True):
-    """Opens the newest version of a table that a query was analysed against.
+    """One table of a :class:`RefreshTablesRequest`.
 
     :param version: the version the query was analysed against.
     :param table_id: the id the table had then.
@@ -34,6 +34,14 @@ class RefreshTableRequest(Request, kw_only=True):
     table: str
     version: int
     table_id: str | None = None
+
+
+class RefreshTablesRequest(Request, kw_only=True):
+    """Opens the newest versions of the tables that a query was analysed against. The answer is a ``PinnedVersion`` for
+    each, in their order.
+    """
+
+    requests: list[RefreshTableRequest]
 
 
 class TableExistsRequest(Request, kw_only=True):
@@ -92,7 +100,7 @@ class ScanOrder(Request, kw_only=True):
 
 
 class ScanRequest(Request, kw_only=True):
-    """Asks which files of a version a scan must read.
+    """Asks which files of a version a scan must read: one scan of a :class:`ScansRequest`.
 
     :param table_id: the id the table had when the query was analysed.
     :param filters: the scan's conjuncts, JSON of :mod:`headwater.pruning.predicates`.
@@ -108,6 +116,14 @@ class ScanRequest(Request, kw_only=True):
     columns: list[str] | None = None
     limit: int | None = None
     order: ScanOrder | None = None
+
+
+class ScansRequest(Request, kw_only=True):
+    """Asks which files the scans of a query must read. The answer is a :class:`FileListAnswer` for each, in their
+    order.
+    """
+
+    requests: list[ScanRequest]
 
 
 class ColumnStatistics(Answer, kw_only=True):

@@ -13,12 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from headwater.bridge.messages.callbacks import PinnedVersion, Restriction
-from headwater.log.snapshot import Snapshot
+from headwater.bridge.messages.callbacks import Restriction
 from headwater.protocol.types import PRIMITIVES, DataType, DecimalType, PrimitiveType
 from headwater.sql.composing import Relation
 from headwater.statements.change.attempt import Attempt
-from headwater.statements.files.scans import describe, file_list
+from headwater.statements.files.scans import file_list, pinned_version
 from headwater.stores import LocalStore
 
 _LATE = "spark.headwater.dml.lateFileBytes"
@@ -64,7 +63,7 @@ def scan_files(
     plan = attempt.statement.restrict(
         attempt.request.message.target,
         Restriction(
-            pinned=_pinned(snapshot),
+            pinned=pinned_version(snapshot),
             listed_bytes=total_bytes(files),
             lists_deletion_vectors=listed["deletion_vector"].null_count < listed.num_rows,
             late_columns=[] if every_row else _late_columns(attempt, files),
@@ -89,20 +88,7 @@ def pin_version(attempt: Attempt) -> None:
 
     A scan does so, too; this is for a statement that looks at its source before.
     """
-    attempt.statement.pin(attempt.request.message.target, _pinned(attempt.snapshot))
-
-
-def _pinned(snapshot: Snapshot) -> PinnedVersion:
-    """What pins a table's version."""
-    described = describe(snapshot)
-    return PinnedVersion(
-        version=described.version,
-        table_id=described.table_id,
-        size_in_bytes=described.size_in_bytes,
-        has_deletion_vectors=described.has_deletion_vectors,
-        schema=described.schema,
-        row_tracking_columns=described.row_tracking_columns,
-    )
+    attempt.statement.pin(attempt.request.message.target, pinned_version(attempt.snapshot))
 
 
 def _late_columns(attempt: Attempt, files: pa.Table) -> list[str]:

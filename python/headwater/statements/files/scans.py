@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
+from headwater.bridge.messages.callbacks import PinnedVersion
 from headwater.bridge.messages.read import (
     AggregateAnswer,
     AggregateRequest,
@@ -28,7 +29,9 @@ from headwater.bridge.messages.read import (
     FileListAnswer,
     LoadTableRequest,
     RefreshTableRequest,
+    RefreshTablesRequest,
     ScanRequest,
+    ScansRequest,
     ScanStatistics,
     TableDescription,
     TableExistsRequest,
@@ -68,6 +71,8 @@ _LONGEST_JSON_LIST = 4000
 #: A scan of more files than this does not check first that they exist: it takes 5 ms for so many on a local disk (bench
 #: case ``files-checked``).
 MOST_FILES_CHECKED = 4000
+#: So many paths are made absolute one by one, which takes less time than Arrow needs to begin.
+_FEW_PATHS = 16
 #: What a scan needs of a file; its statistics' text, the bulk of a snapshot, is not among it.
 _LISTED = ("path", "size", "modification_time", "deletion_vector", "partition_values")
 #: The same of a table with row tracking.
@@ -117,14 +122,19 @@ def names_version_of_table(path: str, statement: Statement) -> bool:
     return _exists(match.group(1), statement)
 
 
-def refresh_table(request: RefreshTableRequest, statement: Statement) -> TableDescription:
-    """The newest version of a table a query was analysed against.
+def refresh_tables(request: RefreshTablesRequest, statement: Statement) -> list[PinnedVersion]:
+    """The newest versions of the tables a query was analysed against.
 
-    :raises HeadwaterError: ``DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS`` where its columns are no longer those of then.
+    :raises HeadwaterError: ``DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS`` where the columns of one are no longer those of then.
     """
-    snapshot = open_same(request, statement, limit=staleness_limit(statement))
-    check_same_columns(request, request.version, statement, snapshot)
-    return describe(snapshot)
+    limit = staleness_limit(statement)
+    return [_refreshed(seen, statement, limit) for seen in request.requests]
+
+
+def _refreshed(seen: RefreshTableRequest, statement: Statement, limit: int) -> PinnedVersion:
+    snapshot = open_same(seen, statement, limit=limit)
+    check_same_columns(seen, seen.version, statement, snapshot)
+    return pinned_version(snapshot)
 
 
 def check_same_columns(seen: SeenTable, version: int, statement: Statement, snapshot: Snapshot) -> Snapshot:
@@ -186,12 +196,37 @@ def describe(snapshot: Snapshot, *, time_travel: bool = False) -> TableDescripti
     )
 
 
-def scan(request: ScanRequest, statement: Statement) -> FileListAnswer:
-    """The files a scan must read, with their statistics where those are asked for."""
+def pinned_version(snapshot: Snapshot) -> PinnedVersion:
+    """What pins a table's version."""
+    return PinnedVersion(
+        version=snapshot.version,
+        table_id=snapshot.metadata.id,
+        size_in_bytes=snapshot.size_in_bytes,
+        has_deletion_vectors=snapshot.has_deletion_vectors,
+        schema=schema_string(visible.for_reading(snapshot.schema)),
+        row_tracking_columns=list(snapshot.definition.hidden_columns or ()),
+    )
+
+
+def list_scans(request: ScansRequest, statement: Statement) -> list[FileListAnswer]:
+    """The files each scan of a query must read, with their statistics where those are asked for."""
+    answers: list[FileListAnswer] = []
+    try:
+        for wanted in request.requests:
+            answers.append(_scan(wanted, statement))
+    except BaseException:
+        for path in [answer.arrow for answer in answers if answer.arrow is not None]:
+            os.unlink(path)  # nobody reads what comes before an error
+        raise
+    return answers
+
+
+def _scan(request: ScanRequest, statement: Statement) -> FileListAnswer:
     snapshot = open_same(request, statement, request.version)
-    _note(snapshot, [] if request.limit is not None else [decode(tree) for tree in request.filters])
+    predicates = [decode(tree) for tree in request.filters]
+    _note(snapshot, [] if request.limit is not None else predicates)
     files = every = snapshot.select((*_LISTED, *_ROW_TRACKING) if _tracks_rows(snapshot) else _LISTED)
-    mask = _chosen(request, snapshot)
+    mask = _chosen(request, snapshot, predicates)
     if mask is not None and mask.true_count == len(mask):
         mask = None
     if mask is not None:
@@ -206,9 +241,8 @@ def _note(snapshot: Snapshot, predicates: Sequence[Predicate]) -> None:
         snapshot.store.note(predicates)
 
 
-def _chosen(request: ScanRequest, snapshot: Snapshot) -> pa.BooleanArray | None:
+def _chosen(request: ScanRequest, snapshot: Snapshot, predicates: Sequence[Predicate]) -> pa.BooleanArray | None:
     """A boolean a file; ``None`` for all of them."""
-    predicates = [decode(tree) for tree in request.filters]
     if request.limit is None:
         return prune_all(snapshot, predicates) if predicates else None
     by = request.order
@@ -334,11 +368,11 @@ def physical_name(snapshot: Snapshot, column: str) -> str:
 
 def absolute_paths(snapshot: Snapshot, paths: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """Where files are, by their paths in the log; as :func:`~headwater.stores.absolute_path`."""
-    simple = pc.invert(pc.match_substring_regex(paths, "[%:]|^/|\\.\\."))
-    if pc.all(simple).as_py() is not False:
-        return pc.binary_join_element_wise(
-            pa.scalar(snapshot.table_path, paths.type), paths, pa.scalar("/", paths.type)
-        )
+    if len(paths) > _FEW_PATHS:
+        simple = pc.invert(pc.match_substring_regex(paths, "[%:]|^/|\\.\\."))
+        if pc.all(simple).as_py():
+            table_path = pa.scalar(snapshot.table_path, paths.type)
+            return pc.binary_join_element_wise(table_path, paths, pa.scalar("/", paths.type))
     return pa.array([absolute_path(snapshot.table_path, path) for path in paths.to_pylist()], pa.string())
 
 

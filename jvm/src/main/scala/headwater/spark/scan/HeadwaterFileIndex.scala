@@ -5,7 +5,7 @@ import scala.util.Try
 
 import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.bridge.{Bridge, StoreOptions, TableLocation}
-import headwater.spark.bridge.messages.{ScanOrder, ScanRequest, ScanStatistics}
+import headwater.spark.bridge.messages.{FileListAnswer, ScanRequest, ScanStatistics, ScansRequest}
 import headwater.spark.catalog.{CatalogRelation, HeadwaterTable}
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
@@ -83,30 +83,20 @@ class HeadwaterFileIndex(
   def pinned(state: TableState, reader: SparkSession): HeadwaterFileIndex =
     new HeadwaterFileIndex(reader, path, state, live = false, partitionSchema, store, only, numbersFiles, valuesPrune, analyzed)
 
-  /**
-   * The index of the files that filters leave, with statistics of them if columns are given. A scan under the same filters, or under some
-   * of them, does not ask the handler again.
-   *
-   * @param limit of how many rows that meet the filters the files are listed; all if not given
-   * @param order by what these are the first ones; any if not given
-   */
-  def pruned(
-      filters: Seq[Expression],
-      columns: Option[Seq[String]],
-      limit: Option[Int] = None,
-      order: Option[ScanOrder] = None): (HeadwaterFileIndex, Option[ScanStatistics]) = {
-    val trees = filters.map(PredicateTree.of)
-    val answer = Bridge.call(session, ScanRequest(path, state.version, state.tableId, trees, columns, limit, order), tableLocation)
-    val listed = FileList.fromAnswer(answer, partitionSchema.length).toSeq
+  /** The index of the files that filters leave. A scan under the same filters, or under some of them, does not ask the handler again. */
+  def pruned(filters: Seq[Expression]): HeadwaterFileIndex =
+    HeadwaterFileIndex.pruned(Seq(new FilesWanted(this, filters))).head._1
+
+  /** The index of what is wanted of it, which the handler has listed. */
+  private def leaving(wanted: FilesWanted, listed: Seq[ListedFile], allFiles: Long): HeadwaterFileIndex = {
     val partitions = listed.map(_.partitionValues).distinct
     // A filter may fail for a partition that another one excludes. A scan applies them all, in their order.
-    val left = filters.filter(
+    val left = wanted.filters.filter(
       _.references.nonEmpty).flatMap(filter => Try(matching(filter, partitions)).toOption.flatten).map(partitions.zip(_).collect {
       case (values, true) => values
     }.toSet)
     val files = if (left.isEmpty) listed else listed.filter(file => left.forall(_(file.partitionValues)))
-    val found = PrunedFiles(trees.toSet, files, answer.allFiles)
-    (of(found), answer.statistics)
+    of(PrunedFiles(wanted.trees.toSet, files, allFiles))
   }
 
   private def of(found: PrunedFiles): HeadwaterFileIndex =
@@ -158,8 +148,8 @@ class HeadwaterFileIndex(
     InternalRow.fromSeq(values.zip(casts).map { case (v, parser) => parser.parse(v) } ++ number)
 
   protected def scan(filters: Seq[JsonNode]): Iterator[ListedFile] = pruned.filter(_.answers(filters)).map(_.files.iterator).getOrElse {
-    val answer = Bridge.call(session, ScanRequest(path, state.version, state.tableId, filters, None), tableLocation)
-    FileList.fromAnswer(answer, partitionSchema.length)
+    val request = ScanRequest(path, state.version, state.tableId, filters, None)
+    FileList.fromAnswer(Bridge.call(session, ScansRequest(Seq(request)), tableLocation).head, partitionSchema.length)
   }
 
   override def equals(other: Any): Boolean = other match {
@@ -181,6 +171,17 @@ class HeadwaterFileIndex(
 }
 
 object HeadwaterFileIndex {
+  /** For each that is wanted, the index of the files that its filters leave, with statistics of them if columns are given. */
+  def pruned(wanted: Seq[FilesWanted]): Seq[(HeadwaterFileIndex, Option[ScanStatistics])] = {
+    val answers = TablesTogether.ask(wanted.map(one => (one.index.session, one.index, one.request)))(ScansRequest(_))
+    // A long list is in a file, which can be read once.
+    val lists = new java.util.IdentityHashMap[FileListAnswer, Seq[ListedFile]]()
+    wanted.zip(answers).map { case (one, answer) =>
+      val listed = lists.computeIfAbsent(answer, FileList.fromAnswer(_, one.index.partitionSchema.length).toSeq)
+      (one.index.leaving(one, listed, answer.allFiles), answer.statistics)
+    }
+  }
+
   /** Whether an analyzed plan reads the latest version of a table, in a subquery perhaps. */
   def isReadIn(plan: LogicalPlan, path: String): Boolean = plan.exists {
     case LogicalRelation(HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, _, _), _, _, _, _) =>

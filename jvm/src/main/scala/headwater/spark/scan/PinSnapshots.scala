@@ -4,9 +4,7 @@ import java.util.{Collections, WeakHashMap}
 
 import scala.collection.mutable
 
-import headwater.spark.bridge.Bridge
-import headwater.spark.bridge.messages.RefreshTableRequest
-import headwater.spark.catalog.{HeadwaterTable, TableVersion}
+import headwater.spark.bridge.messages.{RefreshTableRequest, RefreshTablesRequest}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.QueryPlanningTracker
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
@@ -21,14 +19,19 @@ import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
  */
 case class PinSnapshots(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
-    lazy val states = PinSnapshots.ofThisQuery()
-    PinSnapshots.pin(plan, index => Some(states.getOrElseUpdate(index.path, TableState.of(latest(index)))), reader)
-  }
-
-  private def latest(index: HeadwaterFileIndex): HeadwaterTable = {
-    val by = reader(index)
-    val info = Bridge.call(by, RefreshTableRequest(index.path, index.state.version, index.state.tableId), index.tableLocation)
-    new HeadwaterTable(by, index.path, TableVersion.Latest, None, info, index.store)
+    val live = plan.collectWithSubqueries { case PinSnapshots.LiveRelation(_, _, index, _) => index }
+    if (live.isEmpty) plan
+    else {
+      val states = PinSnapshots.ofThisQuery()
+      val unknown = live.distinctBy(_.path).filterNot(index => states.contains(index.path))
+      val asked = unknown.map { index =>
+        (reader(index), index, RefreshTableRequest(index.path, index.state.version, index.state.tableId))
+      }
+      unknown.zip(TablesTogether.ask(asked)(RefreshTablesRequest(_))).foreach { case (index, newest) =>
+        states(index.path) = TableState.of(index.path, newest)
+      }
+      PinSnapshots.pin(plan, index => states.get(index.path), reader)
+    }
   }
 
   /**
@@ -53,17 +56,26 @@ object PinSnapshots {
       plan: LogicalPlan,
       state: HeadwaterFileIndex => Option[TableState],
       reader: HeadwaterFileIndex => SparkSession = _.session): LogicalPlan = plan.transformWithSubqueries {
-    case relation @ LogicalRelation(
-          files @ HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, format: HeadwaterParquetFileFormat, _),
-          _,
-          _,
-          _,
-          _)
-        if index.live =>
+    case LiveRelation(relation, files, index, format) =>
       state(index).map { known =>
         relation.copy(relation =
           files.copy(location = index.pinned(known, reader(index)), fileFormat = format.at(known))(files.sparkSession))
       }.getOrElse(relation)
+  }
+
+  private object LiveRelation {
+    def unapply(plan: LogicalPlan): Option[(LogicalRelation, HadoopFsRelation, HeadwaterFileIndex, HeadwaterParquetFileFormat)] =
+      plan match {
+        case relation @ LogicalRelation(
+              files @ HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, format: HeadwaterParquetFileFormat, _),
+              _,
+              _,
+              _,
+              _)
+            if index.live =>
+          Some((relation, files, index, format))
+        case _ => None
+      }
   }
 
   private def ofThisQuery(): mutable.Map[String, TableState] = QueryPlanningTracker.get match {

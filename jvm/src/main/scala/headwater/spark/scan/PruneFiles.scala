@@ -25,13 +25,25 @@ case class PruneFiles(session: SparkSession) extends Rule[LogicalPlan] {
     val estimatesRows = conf.cboEnabled || conf.planStatsEnabled
     lazy val used = AttributeSet(plan.collect { case node => node.references.toSeq }.flatten)
     def columns(relation: LogicalRelation) = Option.when(estimatesRows)(relation.output.filter(used.contains).map(_.name))
-    plan.transform {
+    var wanted = Seq.empty[FilesWanted]
+    def want(relation: LogicalRelation, files: HadoopFsRelation, needs: FilesWanted): LogicalRelation = {
+      wanted :+= needs
+      relation.copy(relation = files.copy(location = needs)(files.sparkSession))
+    }
+    val asking = plan.transform {
       case limit @ LocalLimit(IntegerLiteral(rows), FirstRows(relation, files, index, filters, order)) =>
-        val fewer = pruned(relation, files, index, filters, columns(relation), Some(rows), order)
+        val fewer = want(relation, files, new FilesWanted(index, filters, columns(relation), Some(rows), order))
         limit.withNewChildren(Seq(limit.child.transform { case same: LogicalRelation if same eq relation => fewer }))
       case filter @ Filter(condition, Prunable(relation, files, index)) =>
-        filter.copy(child = pruned(relation, files, index, conjuncts(condition, relation), columns(relation)))
-      case Prunable(relation, files, index) if estimatesRows => pruned(relation, files, index, Nil, columns(relation))
+        filter.copy(child = want(relation, files, new FilesWanted(index, conjuncts(condition, relation), columns(relation))))
+      case Prunable(relation, files, index) if estimatesRows => want(relation, files, new FilesWanted(index, Nil, columns(relation)))
+    }
+    if (wanted.isEmpty) plan
+    else {
+      val found = wanted.zip(HeadwaterFileIndex.pruned(wanted)).toMap
+      asking.transform { case relation @ LogicalRelation(files @ HadoopFsRelation(needs: FilesWanted, _, _, _, _, _), _, _, _, _) =>
+        pruned(relation, files, needs.index, found(needs))
+      }
     }
   }
 
@@ -47,11 +59,8 @@ case class PruneFiles(session: SparkSession) extends Rule[LogicalPlan] {
       relation: LogicalRelation,
       files: HadoopFsRelation,
       index: HeadwaterFileIndex,
-      filters: Seq[Expression],
-      columns: Option[Seq[String]],
-      limit: Option[Int] = None,
-      order: Option[ScanOrder] = None): LogicalRelation = {
-    val (location, statistics) = index.pruned(filters, columns, limit, order)
+      found: (HeadwaterFileIndex, Option[ScanStatistics])): LogicalRelation = {
+    val (location, statistics) = found
     val smaller = relation.copy(relation = location.in(files))
     statistics.map { known =>
       val entry = relation.catalogTable.getOrElse(CatalogTable(

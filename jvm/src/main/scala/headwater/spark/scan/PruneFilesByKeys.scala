@@ -73,7 +73,7 @@ case class PruneFilesByKeys(session: SparkSession) extends Rule[SparkPlan] {
       if (filters.forall(PredicateTree.of(_) == PredicateTree.Nothing)) return scan
       val static = (scan.partitionFilters ++ scan.dataFilters).filter(PredicateTree.isOverRow)
       val partitions = index.partitionSchema.fieldNames
-      val fewer = index.pruned(static ++ filters, None)._1
+      val fewer = index.pruned(static ++ filters)
       copied(
         scan,
         "relation" -> fewer.in(scan.relation),

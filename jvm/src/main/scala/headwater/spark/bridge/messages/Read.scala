@@ -10,7 +10,9 @@ final case class LoadTableRequest(
     pinned: Boolean)
     extends Call[TableDescription]("load_table")
 
-final case class RefreshTableRequest(table: String, version: Long, tableId: String) extends Call[TableDescription]("refresh_table")
+final case class RefreshTableRequest(table: String, version: Long, tableId: String) extends Message
+
+final case class RefreshTablesRequest(requests: Seq[RefreshTableRequest]) extends Call[Seq[PinnedVersion]]("refresh_tables")
 
 final case class TableExistsRequest(table: String) extends Call[Boolean]("table_exists")
 
@@ -62,7 +64,9 @@ final case class ScanRequest(
     columns: Option[Seq[String]],
     limit: Option[Int] = None,
     order: Option[ScanOrder] = None)
-    extends Call[FileListAnswer]("scan")
+    extends Message
+
+final case class ScansRequest(requests: Seq[ScanRequest]) extends Call[Seq[FileListAnswer]]("scans")
 
 final case class ScanOrder(column: String, descending: Boolean, nullsFirst: Boolean) extends Message
 
