@@ -1,12 +1,17 @@
 from __future__ import annotations
 
 import os
+import random
+import resource
+from dataclasses import replace
+from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.log.files import FILE_SCHEMA
+from headwater.log.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, no_values
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import DeletionVector, DomainMetadata, Protocol, SetTransaction
 from headwater.protocol.file_names import checkpoint_name, commit_name
@@ -215,6 +220,57 @@ def test_interleaved_rows_keep_statistics_with_their_file(log, make):
     assert snapshot.files["path"].to_pylist() == [f"a{number}" for number in range(2000)]
     assert snapshot.statistics([])["num_records"].to_pylist() == list(range(2000))
     assert snapshot.tombstones().num_rows == 2000
+
+
+@pytest.mark.parametrize("rows", [1, 7, 100])
+@pytest.mark.parametrize("chance", range(3))
+def test_however_a_checkpoint_is_cut_into_row_groups(log, make, rows, chance):
+    """Large checkpoints have many; commits after it remove files of each, some by paths that are spelled otherwise."""
+    draw = random.Random(chance)
+    vector = DeletionVector("u", "ab^-aqEH.-t@S}K{vb[*k^", 40, 6, 4)
+    names = [f"part {number}%25" if draw.random() < 0.3 else f"part{number}" for number in range(60)]
+    adds = {
+        name: make.add(
+            name.replace("%25", "%2525").replace(" ", "%20"),
+            f'{{"numRecords":{number}}}',
+            **({"deletion_vector": vector} if draw.random() < 0.2 else {}),
+        )
+        for number, name in enumerate(names)
+    }
+    actions = [*log.header(), *adds.values(), *(make.remove(f"gone{number}") for number in range(20))]
+    draw.shuffle(actions)
+    log.checkpoint(3, *actions)
+    path = log.log / checkpoint_name(3)
+    pq.write_table(pq.read_table(path), path, row_group_size=rows)
+    gone = draw.sample(names, 25)
+    for version, name in enumerate(gone, start=4):
+        add = adds[name]
+        remove = make.remove(add.path.replace("part", "%70art"))
+        log.commit(version, replace(remove, deletion_vector=add.deletion_vector))
+    snapshot = log.load()
+    left = [name for name in names if name not in gone]
+    found = {
+        unquote(path): count
+        for path, count in zip(
+            snapshot.files["path"].to_pylist(), snapshot.statistics([])["num_records"].to_pylist(), strict=True
+        )
+    }
+    assert found == {name: names.index(name) for name in left}
+    assert snapshot.num_files == len(left)
+
+
+@pytest.mark.parametrize("schema", [FILE_SCHEMA, TOMBSTONE_SCHEMA])
+def test_columns_that_a_checkpoint_lacks_are_null_and_take_no_memory(schema):
+    for column in schema:
+        for count in (0, 1, 8, 1000):
+            values = no_values(column.type, count)
+            values.validate(full=True)
+            assert values.equals(pa.nulls(count, column.type))
+            assert values.slice(count // 2).null_count == count - count // 2
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    kept = [no_values(column.type, 20_000_000) for column in schema]
+    assert len(kept[0]) == 20_000_000
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kilobytes
 
 
 def test_a_checkpoint_whose_paths_are_declared_as_never_null(tmp_path):

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from headwater.errors import HeadwaterError, plain_reason
 from headwater.log.commits import ParsedActions, invalid_commit, parse_actions, reason_of
-from headwater.log.files import FILE_SCHEMA, JSON_NAMES, TOMBSTONE_SCHEMA, FileBlock, check_sizes, keep
+from headwater.log.files import FILE_SCHEMA, JSON_NAMES, TOMBSTONE_SCHEMA, FileBlock, check_sizes, keep, no_values
 from headwater.log.segment import CheckpointFiles
 from headwater.log.statistics.from_typed import texts_of
 from headwater.protocol.action_shapes import (
@@ -198,6 +198,10 @@ class ParquetActions:
         :raises HeadwaterError: ``DELTA_INVALID_COMMIT`` where they are spoiled.
         """
         with self._lock, self._spoiled(columns):
+            if row_groups is None and self._file.metadata.num_row_groups > 1:
+                # One array of all paths would have room for twice as many.
+                groups = range(self._file.metadata.num_row_groups)
+                return pa.concat_tables([self._file.read_row_group(group, columns=list(columns)) for group in groups])
             if row_groups is None:
                 return self._file.read(columns=list(columns))
             return self._file.read_row_groups(list(row_groups), columns=list(columns))
@@ -276,7 +280,7 @@ class ParquetActions:
             elif column.name == "partition_values":
                 columns.append(pa.chunked_array([_empty_maps(table.num_rows)]))
             else:
-                columns.append(pa.chunked_array([pa.nulls(table.num_rows, column.type)]))
+                columns.append(pa.chunked_array([no_values(column.type, table.num_rows)]))
         return keep(pa.table(columns, schema=schema), selected), selected
 
 

@@ -339,6 +339,27 @@ def keep(table: pa.Table, mask: np.ndarray | None) -> pa.Table:
     )
 
 
+def no_values(kind: pa.DataType, count: int) -> pa.Array:
+    """So many nulls. The array's buffers are one, of zeros, which takes no memory while nobody writes to it: those of
+    ``pa.nulls`` take 75 bytes a file in a table that has no column of :data:`FILE_SCHEMA` which may be absent.
+    """
+    widest = 8 * (count + 1)
+    return _of_zeros(kind, count, pa.py_buffer(np.zeros(widest, np.uint8)))
+
+
+def _of_zeros(kind: pa.DataType, count: int, zeros: pa.Buffer) -> pa.Array:
+    if pa.types.is_struct(kind):
+        children = [_of_zeros(field.type, count, zeros) for field in kind]
+        return pa.Array.from_buffers(kind, count, [zeros], null_count=count, children=children)
+    if pa.types.is_map(kind):
+        entries = pa.struct([kind.key_field, kind.item_field])
+        return pa.Array.from_buffers(kind, count, [zeros, zeros], null_count=count, children=[pa.array([], entries)])
+    if pa.types.is_string(kind):
+        return pa.Array.from_buffers(kind, count, [zeros, zeros, zeros], null_count=count)
+    assert kind.bit_width <= 64  # of the types that columns of the log have
+    return pa.Array.from_buffers(kind, count, [zeros, zeros], null_count=count)
+
+
 class StatisticsSource(Protocol):
     """Where a block's statistics are read from, in the block's order."""
 
@@ -410,11 +431,21 @@ class FileBlock:
         candidates += [position for path in wanted for position in self._respelled.get(path, ())]
         if not candidates:
             return np.empty(0, np.int64)
-        candidates = sorted(set(candidates))
-        rows = self.table.select(["path", "deletion_vector"]).take(pa.array(candidates, pa.int64())).to_pylist()
-        return np.array(
-            [position for position, row in zip(candidates, rows, strict=True) if row_key(row) in keys], np.int64
-        )
+        positions = np.array(sorted(set(candidates)), np.int64)
+        return positions[[row_key(row) in keys for row in self.rows_at(positions)]]
+
+    def rows_at(self, positions: np.ndarray) -> list[dict[str, Any]]:
+        """What is in the keys of the files at these positions, which ascend. ``Table.take`` would copy all paths of a
+        table that has them in several chunks.
+        """
+        rows: list[dict[str, Any]] = []
+        start = 0
+        for batch in self.table.select(["path", "deletion_vector"]).to_batches():
+            first, last = np.searchsorted(positions, (start, start + batch.num_rows))
+            if first < last:
+                rows += batch.take(pa.array(positions[first:last] - start)).to_pylist()
+            start += batch.num_rows
+        return rows
 
     @cached_property
     def _respelled(self) -> dict[str, list[int]]:

@@ -52,10 +52,7 @@ class LiveBlock(NamedTuple):
 
     def rows_of(self, keys: Collection[FileKey]) -> list[dict[str, Any]]:
         """The live files of these keys, as rows with what is in a key."""
-        positions = np.setdiff1d(self.block.positions_of(keys), self.dead, assume_unique=True)
-        found = self.block.table.select(["path", "deletion_vector"]).take(pa.array(positions))
-        rows: list[dict[str, Any]] = found.to_pylist()
-        return rows
+        return self.block.rows_at(np.setdiff1d(self.block.positions_of(keys), self.dead, assume_unique=True))
 
     def without(self, keys: Collection[FileKey]) -> LiveBlock:
         """The same block with the files of these keys gone too."""
