@@ -166,11 +166,11 @@ def test_long_stories(pipeline: Pipeline, connect: Any) -> None:
         sent += 20
         pipeline.send(*late, *events[5:])
         late = events[:5]
-        step = draw.choice(["run", "run", "--full-refresh=events,latest", "--full-refresh-all", "new column"])
+        step = draw.choice(["run", "run", "--full-refresh events,latest", "--full-refresh-all", "new column"])
         if step == "new column":
             columns += 1
             more = "".join(f", more{number} STRING" for number in range(columns))
             pipeline.define("sensors.py", pipeline.documented.replace("BOOLEAN", f"BOOLEAN{more}"))
-        pipeline.run(*([step] if step.startswith("--") else []))
+        pipeline.run(*(step.split() if step.startswith("--") else []))
         check(pipeline, connect)
         assert len(connect.rows(f"SHOW COLUMNS IN {name}.latest")) == 4 + columns
