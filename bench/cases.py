@@ -358,7 +358,7 @@ def cases() -> Iterator[Case]:
             warm_up=3,
         )
     yield Case(
-        "memory", "handler memory for it", (Against(None, limit=1.5),), _memory, 1, _big_table, warm_up=0, unit="GiB"
+        "memory", "handler memory for it", (Against(None, limit=0.8),), _memory, 1, _big_table, warm_up=0, unit="GiB"
     )
     yield Case("start", "start to first result", (Against(PLAIN, plus=1.0),), _start, 5, _start_table, warm_up=1)
 
