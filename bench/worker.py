@@ -98,6 +98,16 @@ def upserts(path: str, writers: int, each: int, same: bool) -> dict[str, Any]:
     return {"seconds": seconds, "failed": failed}
 
 
+def each(statements: list[str], threads: int) -> dict[str, Any]:
+    """Run statements once each, by so many threads of one session; seconds from the first to the last, and how many
+    rows all returned.
+    """
+    with ThreadPoolExecutor(threads) as pool:
+        began = time.perf_counter()
+        found = sum(pool.map(lambda sql: len(_spark.sql(sql).collect()), statements))
+        return {"seconds": time.perf_counter() - began, "rows": found}
+
+
 def rows(sql: str) -> dict[str, Any]:
     """A query's rows, each as a list of texts."""
     return {"rows": [[str(value) for value in row] for row in _spark.sql(sql).collect()]}
@@ -250,7 +260,7 @@ def handler_peak() -> dict[str, Any]:
 _ACTIONS: dict[str, Callable[..., dict[str, Any]]] = {
     f.__name__: f
     for f in (
-        *(start, run, appends, upserts, rows, answer, plan, scan),
+        *(start, run, appends, upserts, each, rows, answer, plan, scan),
         *(stream_out, stream_in, first_batch, batches_out, batches_in, streams),
         *(upsert, batches_upserted),
         *(handler_peak, heap_peak),
