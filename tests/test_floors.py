@@ -23,6 +23,7 @@ FLOORS: tuple[frozenset[str], ...] = (
             "grouping",
             "hooks",
             "printable",
+            "recent",
             "redaction",
             "suggestions",
             "time_zones",

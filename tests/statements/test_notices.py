@@ -94,7 +94,7 @@ def test_used_properties_and_settings_are_not_warned_of(tmp_path, make_statement
 
 
 def test_settings_without_effect_are_warned_of_once(tmp_path, make_statement, said, monkeypatch):
-    monkeypatch.setattr("headwater.warn_once._WARNED", set())
+    monkeypatch.setattr("headwater.warn_once._WARNED", {})
     statement = make_statement({"spark.databricks.delta.stats.skipping": "true", "spark.headwater.stalenesLimit": "1"})
     create(tmp_path, statement)
     first = "\n".join(said())

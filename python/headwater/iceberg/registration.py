@@ -20,6 +20,7 @@ from typing import Any
 from headwater import counts
 from headwater.iceberg import metadata
 from headwater.log.snapshot import Snapshot
+from headwater.recent import Recent
 from headwater.redaction import without_credentials
 
 _LOG = logging.getLogger(__name__)
@@ -79,7 +80,7 @@ _changed = threading.Condition()
 _waiting: dict[str, Snapshot] = {}
 _at_work: str | None = None
 _thread: threading.Thread | None = None
-_states: dict[str, State] = {}
+_states: Recent[str, State] = Recent()
 _catalog: Any = None
 
 

@@ -50,6 +50,7 @@ from headwater.protocol.file_names import (
     parse_name,
     version_prefix,
 )
+from headwater.recent import Recent
 from headwater.stores import SCHEME, FileInfo, Store
 from headwater.warn_once import warn_once
 
@@ -77,7 +78,7 @@ _NOT_TO_READ = (PermissionError, IsADirectoryError, ValueError, TypeError, KeyEr
 _MOST_KNOWN = 10_000
 _known: dict[tuple[str, str], int] = {}
 #: When a group was first seen that could not be finished, by the monotonic clock.
-_seen: dict[str, float] = {}
+_seen: Recent[str, float] = Recent()
 
 #: Takes a commit of a table back, given its version and the group's id: the version that undoes it, or None where that
 #: is not possible for good.

@@ -35,6 +35,7 @@ from headwater.log.cleanup import clean_up, retention_start
 from headwater.log.log_compaction import compaction_is_due, write_compaction
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
+from headwater.recent import Recent
 from headwater.schema.iceberg import is_converted
 from headwater.transaction.same_table import check_same_table
 
@@ -89,9 +90,9 @@ _lock = Lock()
 _pending: dict[str, _Pending] = {}
 _running: set[Future[None]] = set()
 #: By table, the thread that was last at its maintenance, where that includes Iceberg metadata.
-_converting: dict[str, Future[None]] = {}
+_converting: Recent[str, Future[None]] = Recent()
 #: By table, the start of the retention to which this process has cleaned up the log.
-_cleaned: dict[str, int] = {}
+_cleaned: Recent[str, int] = Recent()
 
 
 def schedule(snapshot: Snapshot, transaction_id: str, layout: Layout | None = None) -> None:

@@ -34,6 +34,7 @@ from headwater.log.commits import commit_info_of
 from headwater.log.history import CommitEntry, history
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.file_names import CommitName, commit_name, log_directory, parse_name, version_prefix
+from headwater.recent import Recent
 from headwater.stores import Store
 from headwater.transaction import Transaction
 from headwater.transaction.prepared import PreparedCommit
@@ -209,7 +210,7 @@ def _deadline(statement: Statement) -> float:
 # After a commit
 
 #: The hooks and the tables' ids for which it is noted where they are.
-_noted: set[tuple[str, str]] = set()
+_noted: Recent[tuple[str, str], None] = Recent()
 _lanes: dict[Hook, _Lane] = {}
 _lock = threading.Lock()
 
@@ -312,7 +313,7 @@ def _begin(hook: Hook, store: Store, snapshot: Snapshot, shown: int) -> None:
     try:
         if (hook.name, snapshot.metadata.id) not in _noted and _position(hook, store, snapshot) is None:
             _keep(hook, store, snapshot, shown)
-        _noted.add((hook.name, snapshot.metadata.id))
+        _noted[hook.name, snapshot.metadata.id] = None
     except Exception as error:
         _LOG.warning("%s: where the hook %s begins could not be noted (%s)", snapshot.table_path, hook.name, error)
 

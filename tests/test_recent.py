@@ -1,0 +1,29 @@
+"""What is remembered of very many things does not grow without end."""
+
+from __future__ import annotations
+
+import pytest
+
+from headwater import warn_once
+from headwater.recent import Recent
+
+
+def test_beyond_its_size_what_came_first_goes() -> None:
+    known: Recent[str, int] = Recent(3)
+    for number, name in enumerate("abc"):
+        known[name] = number
+    known["a"] = 7
+    assert known == {"a": 7, "b": 1, "c": 2}
+    known["d"] = 3
+    assert known == {"b": 1, "c": 2, "d": 3}
+    assert known.setdefault("e", 4) == 4
+    assert list(known) == ["c", "d", "e"]
+
+
+def test_warnings_come_once_and_are_forgotten_at_last(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(warn_once, "_WARNED", Recent(2))
+    for table in ("a", "a", "b", "c", "c", "a"):
+        warn_once.warn_once(table, f"{table} is damaged")
+    assert [record.getMessage()[0] for record in caplog.records] == ["a", "b", "c", "a"]
