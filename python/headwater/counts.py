@@ -26,8 +26,9 @@ MEANINGS = {
     "snapshotCacheMisses": "uses of a table that had to read commits or a checkpoint",
     "cachedTables": "tables in the cache",
     "cachedFiles": "live files of the newest versions in the cache",
+    "cachedBytes": "bytes of memory that the cache takes, about",
 }
-LEVELS = frozenset({"cachedTables", "cachedFiles"})
+LEVELS = frozenset({"cachedTables", "cachedFiles", "cachedBytes"})
 
 _lock = Lock()
 _counted: Counter[str] = Counter()

@@ -413,7 +413,7 @@ def test_an_earlier_version_of_a_table_made_anew_is_read(log, make):
 
 def test_earlier_versions_go_first_and_the_table_used_last_stays(log, make):
     log.create(actions=[make.add(str(i)) for i in range(10)])
-    cache = SnapshotCache(most_files=15)
+    cache = SnapshotCache(most_bytes=40_000)
     first = cache.get(log.path, LocalStore())
     log.commit(1, *(make.remove(str(i)) for i in range(10)), *(make.add(f"new {i}") for i in range(10)))
     second = cache.get(log.path, LocalStore())

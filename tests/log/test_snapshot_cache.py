@@ -1,4 +1,4 @@
-"""How old a cached snapshot may be, and what a log does to a reader on it."""
+"""How old a cached snapshot may be, how much is kept of how many tables, and what a log does to a reader on it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,25 @@ import logging
 import threading
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from headwater import counts
 from headwater.errors import HeadwaterError
+from headwater.log import checkpoint_reading
 from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.checksums import write_checksum
 from headwater.log.snapshot import load_snapshot
 from headwater.log.snapshot_cache import SnapshotCache
-from headwater.protocol.actions import AddFile, Metadata, Protocol, serialize
+from headwater.protocol.actions import (
+    AddFile,
+    CommitInfo,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    SetTransaction,
+    serialize,
+)
 from support.stores.memory_store import MemoryStore
 
 PATH = "/t"
@@ -253,3 +264,202 @@ def test_what_was_read_with_options_is_given_to_those_with_the_same(store):
     commit(store, 3)
     cache.forget(PATH)
     assert cache.get(PATH, reached("one"), staleness_limit=HOUR).version == 3
+
+
+# Many tables
+
+
+class ManyTables(Watched):
+    """Small tables, ``/0`` and so on, of five files each; ``opened`` is what was opened of their checkpoints."""
+
+    def __init__(self, tables):
+        super().__init__()
+        self.opened: list[pa.NativeFile] = []
+        for table in range(tables):
+            self.make_directory(f"/{table}/_delta_log")
+            statistics = '{"numRecords":1,"minValues":{"n":%d},"maxValues":{"n":7},"nullCount":{"n":0}}'
+            schema = '{"type":"struct","fields":[{"name":"n","type":"integer","nullable":true,"metadata":{}}]}'
+            actions = [Protocol(1, 2), Metadata(str(table), schema, created_time=1)]
+            actions += [AddFile(f"f{number}", {}, 10, 1, stats=statistics % number) for number in range(5)]
+            self.put_if_absent(f"/{table}/_delta_log/{0:020d}.json", serialize(actions))
+
+    def open_input(self, path):
+        self.opened.append(super().open_input(path))
+        return self.opened[-1]
+
+    def open_files(self):
+        return sum(not file.closed for file in self.opened)
+
+    def append(self, table, version):
+        self.put_if_absent(f"/{table}/_delta_log/{version:020d}.json", serialize([AddFile(f"v{version}", {}, 10, 1)]))
+
+    def reads_for(self, cache, tables):
+        """How many files of logs are read to look at some tables; of those that are kept, none."""
+        before = self.reads
+        for table in tables:
+            cache.get(f"/{table}", self)
+        return self.reads - before
+
+
+def levels():
+    taken = counts.take()
+    assert taken is not None
+    return taken["levels"]
+
+
+def test_a_thousand_small_tables_stay():
+    store, cache = ManyTables(1000), SnapshotCache()
+    assert store.reads_for(cache, range(1000)) >= 1000
+    assert store.reads_for(cache, range(1000)) == 0
+    found = levels()
+    assert (found["cachedTables"], found["cachedFiles"]) == (1000, 5000)
+    assert 10 << 20 < found["cachedBytes"] < 100 << 20
+
+
+def test_what_takes_too_much_memory_goes_in_the_order_of_use():
+    store = ManyTables(12)
+    cache = SnapshotCache()
+    cache.get("/0", store)
+    each = levels()["cachedBytes"]
+    cache = SnapshotCache(most_bytes=4 * each + each // 2)
+    first = [cache.get(f"/{table}", store) for table in range(4)]
+    assert store.reads_for(cache, [0]) == 0
+    cache.get("/4", store)
+    assert (levels()["cachedTables"], store.reads_for(cache, [0, 2, 3, 4])) == (4, 0)
+    assert cache.get("/1", store) is not first[1]
+    assert cache.get("/2", store) is first[2]
+    assert cache.get("/0", store) is not first[0]
+    assert store.reads_for(cache, range(12)) > 0
+    found = levels()
+    assert (found["cachedTables"], found["cachedFiles"], found["cachedBytes"]) == (4, 20, 4 * each)
+
+
+def test_a_table_that_takes_more_than_all_may_is_kept_while_it_is_the_last():
+    store, cache = ManyTables(2), SnapshotCache(most_bytes=1)
+    cache.get("/0", store)
+    assert store.reads_for(cache, [0]) == 0
+    cache.get("/1", store)
+    assert store.reads_for(cache, [1]) == 0
+    assert store.reads_for(cache, [0]) > 0
+
+
+def test_earlier_versions_go_before_tables_do():
+    store = ManyTables(3)
+    cache = SnapshotCache()
+    for table in range(3):
+        cache.get(f"/{table}", store)
+    limit = levels()["cachedBytes"] * 4 // 3
+    cache = SnapshotCache(most_bytes=limit)
+    for table in range(3):
+        cache.get(f"/{table}", store)
+    for version in range(1, 5):
+        store.append(2, version)
+        assert cache.get("/2", store).version == version
+    assert levels()["cachedBytes"] <= limit
+    assert store.reads_for(cache, [0, 1, 2]) == 0
+
+
+def test_what_a_statement_derives_counts():
+    store, cache = ManyTables(100), SnapshotCache()
+    snapshot = cache.get("/0", store)
+    before = levels()["cachedBytes"]
+    snapshot.statistics([("n",)])
+    cache.get("/0", store)
+    derived = levels()["cachedBytes"] - before
+    assert derived > 1000
+    cache.forget("/0")
+    for table in range(100):
+        cache.get(f"/{table}", store).statistics([("n",)])
+    # Of those used once, it counts when as many more have come as are looked at again at a time.
+    assert levels()["cachedBytes"] > 100 * before + 50 * derived
+
+
+def test_what_is_forgotten_does_not_count():
+    store, cache = ManyTables(3), SnapshotCache()
+    cache.get("/0", store)
+    alone = levels()
+    for table in (1, 2):
+        cache.get(f"/{table}", store)
+        cache.put(load_snapshot(f"/{table}", store))
+        cache.forget(f"/{table}")
+    cache.get("/0", store)
+    assert levels() == alone
+
+
+def test_places_without_a_table_take_no_tables_place():
+    store, cache = ManyTables(2), SnapshotCache(capacity=2)
+    for table in range(2):
+        cache.get(f"/{table}", store)
+    for number in range(10):
+        for version in (None, 0):
+            with pytest.raises(HeadwaterError):
+                cache.get(f"/nothing/{number}", store, version)
+    assert store.reads_for(cache, [0, 1]) == 0
+
+
+def test_no_more_tables_are_kept_than_may_be():
+    store, cache = ManyTables(4), SnapshotCache(capacity=2)
+    for table in (0, 1, 0, 2):
+        cache.get(f"/{table}", store)
+    assert levels()["cachedTables"] == 2
+    assert store.reads_for(cache, [0, 2]) == 0
+    assert store.reads_for(cache, [1]) > 0
+
+
+def test_what_a_log_has_beside_files_counts():
+    """A long schema, tombstones, commits that are listed, transactions."""
+    wide = json.dumps({"type": "struct", "fields": [{"name": "x" * 9000, "type": "long", "nullable": True}]})
+    removes = [RemoveFile(f"a file of a rather long name, number {number}", 1) for number in range(500)]
+    transactions = [SetTransaction(str(number), 1) for number in range(100)]
+    cases: dict[str, tuple[str, list[list[Any]]]] = {
+        "plain": ('{"type":"struct","fields":[]}', [[], []]),
+        "schema": (wide, [[], []]),
+        "tombstones": ('{"type":"struct","fields":[]}', [removes, []]),
+        "commits": ('{"type":"struct","fields":[]}', [[]] * 12),
+        "transactions": ('{"type":"struct","fields":[]}', [transactions, []]),
+    }
+    sizes = {}
+    for name, (schema, commits) in cases.items():
+        store = Watched()
+        store.make_directory(LOG)
+        for version, actions in enumerate(commits):
+            header: list[Any] = [Protocol(1, 2), Metadata("the-id", schema, created_time=1)] if version == 0 else []
+            store.put_if_absent(f"{LOG}/{version:020d}.json", serialize([CommitInfo({}), *header, *actions]))
+        SnapshotCache().get(PATH, store)
+        sizes[name] = levels()["cachedBytes"]
+    assert sizes["schema"] > sizes["plain"] + 9000
+    assert sizes["tombstones"] > sizes["plain"] + 20_000
+    assert sizes["commits"] > sizes["plain"] + 1000
+    assert sizes["transactions"] > sizes["plain"] + 5000
+
+
+def test_a_small_checkpoint_keeps_no_file_open_and_no_footer():
+    store, cache = ManyTables(3), SnapshotCache()
+    for table in range(3):
+        write_checkpoint(load_snapshot(f"/{table}", store))
+        store.append(table, 1)
+    found = [cache.get(f"/{table}", store) for table in range(3)]
+    assert all(snapshot.segment.checkpoint is not None for snapshot in found)
+    assert (len(store.opened), store.open_files()) == (3, 0)
+    for table, snapshot in enumerate(found):
+        for name in [name for name in store.files if name.startswith(f"/{table}/") and "checkpoint" in name]:
+            store.delete(name)
+        assert snapshot.statistics([("n",)])["min.0"].to_pylist() == [0, 1, 2, 3, 4, None]
+        assert snapshot.files["stats"].null_count == 1
+        assert snapshot.tombstones().num_rows == 0
+        (file,) = [live.block.statistics._file for live in snapshot.state.blocks if not live.block.in_memory]
+        assert file._opened is None
+    assert len(store.opened) == 3
+
+
+def test_large_checkpoints_keep_so_many_files_open_and_no_more(monkeypatch):
+    monkeypatch.setattr(checkpoint_reading, "_KEPT_BYTES", 0)
+    store, cache = ManyTables(5), SnapshotCache(most_open_files=2)
+    for table in range(5):
+        write_checkpoint(load_snapshot(f"/{table}", store))
+    for table in range(5):
+        cache.get(f"/{table}", store).statistics([("n",)])
+    assert levels()["cachedTables"] == 2
+    assert store.reads_for(cache, [3, 4]) == 0
+    assert len(store.opened) == 5
+    assert store.reads_for(cache, [0]) > 0

@@ -4,14 +4,17 @@ Owns the way from a checkpoint's files (classic, multi-part, V2 in Parquet or JS
 table's state at that version. Follows the protocol's chapters "Checkpoints", "V2 Spec", "Sidecar Files" and
 "Checkpoint Schema". Only columns that hold something are read: a column chunk whose footer says that all is null
 costs nothing. Statistics and tombstones are read when they are asked for, from the files opened at first, so that a
-cleanup of the log in between does no harm.
+cleanup of the log in between does no harm. Of a small file the content is kept in place of an open file, so that many
+small tables need no file descriptors.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from threading import Lock
 from typing import Any
 from urllib.parse import unquote
@@ -24,6 +27,7 @@ import pyarrow.parquet as pq
 from headwater.errors import HeadwaterError, plain_reason
 from headwater.log.commits import ParsedActions, invalid_commit, parse_actions, reason_of
 from headwater.log.files import FILE_SCHEMA, JSON_NAMES, TOMBSTONE_SCHEMA, FileBlock, check_sizes, keep, no_values
+from headwater.log.holdings import BLOCK_BYTES, Holding
 from headwater.log.segment import CheckpointFiles
 from headwater.log.statistics.from_typed import texts_of
 from headwater.protocol.action_shapes import (
@@ -45,6 +49,11 @@ _STATE_SHAPES = (PROTOCOL, METADATA, TRANSACTION, DOMAIN_METADATA, SIDECAR)
 _V2_COLUMNS = ("checkpointMetadata", "sidecar")
 #: Rows whose statistics are read at a time, which bounds memory (bench cases ``plan-cold`` and ``memory``).
 _STATISTICS_BATCH = 65_536
+#: Bytes of a file up to which its content is kept, and not the open file: 26 KB is a checkpoint of ten files, and what
+#: its reader keeps of it takes ten times as much (``python -m bench.many_tables``).
+_KEPT_BYTES = 256 << 10
+#: How many times its bytes the footer of an open file takes in memory, about (same bench).
+_FOOTER_FACTOR = 15
 #: What comes of a file that is missing, spoiled, or of another schema than a checkpoint's.
 _DAMAGED = (OSError, pa.ArrowException, ValueError, KeyError, TypeError, AttributeError, OverflowError, MemoryError)
 _UNREADABLE = (*_DAMAGED, HeadwaterError)
@@ -75,8 +84,16 @@ class TombstoneSource:
     def table(self) -> pa.Table:
         """The tombstones, with :data:`~headwater.log.files.TOMBSTONE_SCHEMA`."""
         if isinstance(self._source, ParquetActions):
-            return self._source.file_actions("remove", TOMBSTONE_SCHEMA)[0]
+            with self._source.in_use():
+                return self._source.file_actions("remove", TOMBSTONE_SCHEMA)[0]
         return self._source
+
+    @cached_property
+    def holding(self) -> Holding:
+        """What it keeps in memory."""
+        if isinstance(self._source, ParquetActions):
+            return self._source.holding
+        return Holding(self._source, BLOCK_BYTES + int(self._source.get_total_buffer_size()))
 
 
 def read_checkpoint(checkpoint: CheckpointFiles, table_path: str, store: Store) -> CheckpointState:
@@ -91,6 +108,11 @@ def read_checkpoint(checkpoint: CheckpointFiles, table_path: str, store: Store) 
 
 
 def _read(checkpoint: CheckpointFiles, table_path: str, store: Store) -> CheckpointState:
+    with ExitStack() as used:
+        return _read_files(checkpoint, table_path, store, used)
+
+
+def _read_files(checkpoint: CheckpointFiles, table_path: str, store: Store, used: ExitStack) -> CheckpointState:
     parsed = ParsedActions(checkpoint.files[0].path)
     files: list[ParquetActions] = []
     blocks: list[FileBlock] = []
@@ -104,9 +126,12 @@ def _read(checkpoint: CheckpointFiles, table_path: str, store: Store) -> Checkpo
             tombstones.append(TombstoneSource(parsed.files.removes()))
         else:
             file = ParquetActions(store, info.path)
+            used.enter_context(file.in_use())
             file.other_actions(parsed)
             files.append(file)
-    files += [ParquetActions(store, _sidecar_path(table_path, sidecar["path"])) for sidecar in parsed.sidecars]
+    for sidecar in parsed.sidecars:
+        files.append(ParquetActions(store, _sidecar_path(table_path, sidecar["path"])))
+        used.enter_context(files[-1].in_use())
     for file in files:
         block = file.block()
         if block is not None:
@@ -158,16 +183,83 @@ def _sidecar_path(table_path: str, path: str) -> str:
     return f"{log_directory(table_path)}/{SIDECAR_DIRECTORY}/{_sidecar_name(path)}"
 
 
+class _OpenedFile:
+    """A Parquet file with its footer parsed."""
+
+    def __init__(self, source: pa.NativeFile | pa.Buffer) -> None:
+        given = pa.BufferReader(source) if isinstance(source, pa.Buffer) else source
+        # INT96 timestamps, as Spark writes them in stats_parsed, would overflow nanoseconds in year 2262.
+        self.file = pq.ParquetFile(given, coerce_int96_timestamp_unit="us")
+        self.schema: pa.Schema = self.file.schema_arrow
+        self.leaves: list[str] = [self.file.schema.column(i).path for i in range(len(self.file.schema.names))]
+
+    @cached_property
+    def positions(self) -> Mapping[str, Sequence[int]]:
+        """By the name of a column, and of each that is nested in one, the positions of its leaves."""
+        found = defaultdict[str, list[int]](list)
+        for position, leaf in enumerate(self.leaves):
+            name = ""
+            for part in leaf.split("."):
+                name = f"{name}.{part}" if name else part
+                found[name].append(position)
+        return found
+
+
 class ParquetActions:
-    """One Parquet file of actions: a struct column for each kind, a row for each action."""
+    """One Parquet file of actions: a struct column for each kind, a row for each action. Of a small one, what its
+    footer says is kept only while it is :meth:`in_use`.
+    """
 
     def __init__(self, store: Store, path: str) -> None:
         self.path = path
-        # INT96 timestamps, as Spark writes them in stats_parsed, would overflow nanoseconds in year 2262.
-        self._file = pq.ParquetFile(store.open_input(path), coerce_int96_timestamp_unit="us")
+        source = store.open_input(path)
+        self._content: pa.Buffer | None = None
+        if source.size() <= _KEPT_BYTES:
+            with source:
+                self._content = source.read_buffer()
         self._lock = Lock()
-        self.schema: pa.Schema = self._file.schema_arrow
-        self._leaves = [self._file.schema.column(i).path for i in range(len(self._file.schema.names))]
+        self._users, self._users_lock = 0, Lock()
+        self._opened: _OpenedFile | None = _OpenedFile(source if self._content is None else self._content)
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """What is read within needs the footer parsed once. Safe for threads."""
+        with self._users_lock:
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._users_lock:
+                self._users -= 1
+                if self._users == 0 and self._content is not None:
+                    self._opened = None
+
+    @property
+    def _reader(self) -> _OpenedFile:
+        reader = self._opened
+        if reader is None:
+            assert self._content is not None
+            reader = self._opened = _OpenedFile(self._content)
+        return reader
+
+    @property
+    def _file(self) -> pq.ParquetFile:
+        return self._reader.file
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._reader.schema
+
+    @property
+    def _leaves(self) -> list[str]:
+        return self._reader.leaves
+
+    @cached_property
+    def holding(self) -> Holding:
+        """What it keeps in memory."""
+        if self._content is not None:
+            return Holding(self, self._content.size)
+        return Holding(self, self._file.metadata.serialized_size * _FOOTER_FACTOR, open_files=1)
 
     def field_type(self, *path: str) -> pa.DataType | None:
         """The type of a nested column; None where the file has none of that name."""
@@ -183,8 +275,7 @@ class ParquetActions:
 
     def row_groups(self, *path: str) -> list[int]:
         """The row groups that may hold something in the column: not those whose footer counts nothing but nulls."""
-        prefix = ".".join(path)
-        leaves = [i for i, leaf in enumerate(self._leaves) if leaf == prefix or leaf.startswith(prefix + ".")]
+        leaves = self._reader.positions.get(".".join(path), ())
         metadata = self._file.metadata
         return [
             group
@@ -298,8 +389,16 @@ class CheckpointStatistics:
         """The file, where it has the block's ``add`` actions and no others."""
         return self._file if self._selected is None else None
 
+    @property
+    def holding(self) -> Holding:
+        return self._file.holding
+
     def texts(self) -> Iterator[pa.Array]:
         """The texts; those that the file lacks are written from the typed columns."""
+        with self._file.in_use():
+            yield from self._texts()
+
+    def _texts(self) -> Iterator[pa.Array]:
         has_texts = self._has("stats")
         fills = self._has("stats_parsed") and not (has_texts and self._has_all_texts())
         if not has_texts and not fills:
@@ -332,7 +431,7 @@ class CheckpointStatistics:
         return self._file.is_int96("add", "stats_parsed", *path)
 
     def parsed(self, paths: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], pa.ChunkedArray] | None:
-        with self._file._spoiled(["add.stats_parsed"]):
+        with self._file.in_use(), self._file._spoiled(["add.stats_parsed"]):
             return self._parsed(paths)
 
     def _parsed(self, paths: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], pa.ChunkedArray] | None:

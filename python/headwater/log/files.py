@@ -21,6 +21,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headwater.log.holdings import BLOCK_BYTES, DERIVED_BYTES, Holding
 from headwater.protocol.action_shapes import ADD, DELETION_VECTOR, REMOVE, Shape
 from headwater.protocol.actions import AddFile, DeletionVector
 
@@ -328,7 +329,9 @@ def keep(table: pa.Table, mask: np.ndarray | None) -> pa.Table:
     """The rows where ``mask`` is true, all of them where it is None; few long runs are not copied."""
     if mask is None or bool(mask.all()):
         return table
-    edges = np.flatnonzero(np.diff(mask.astype(np.int8), prepend=0, append=0))
+    between = np.zeros(len(mask) + 2, np.bool_)
+    between[1:-1] = mask
+    edges = np.flatnonzero(between[1:] != between[:-1])
     if len(edges) > 2 * _MOST_SLICES:
         return table.filter(pa.array(mask))
     if len(edges) == 0:
@@ -363,6 +366,10 @@ def _of_zeros(kind: pa.DataType, count: int, zeros: pa.Buffer) -> pa.Array:
 class StatisticsSource(Protocol):
     """Where a block's statistics are read from, in the block's order."""
 
+    @property
+    def holding(self) -> Holding:
+        """What it keeps in memory."""
+
     def texts(self) -> Iterator[pa.Array]:
         """The JSON statistics of each file, in pieces."""
 
@@ -375,6 +382,10 @@ class TextStatistics:
 
     def __init__(self, texts: pa.ChunkedArray) -> None:
         self._texts = texts
+
+    @cached_property
+    def holding(self) -> Holding:
+        return Holding(self._texts, int(self._texts.get_total_buffer_size()))
 
     def texts(self) -> Iterator[pa.Array]:
         yield from (chunk for chunk in self._texts.chunks if len(chunk))
@@ -396,6 +407,8 @@ class FileBlock:
         self.in_memory = in_memory
         self.cache: dict[Any, Any] = {}
         self.lock = Lock()
+        #: How many columns were derived when their bytes were last counted, and these bytes.
+        self._derived_bytes = (0, 0)
 
     @staticmethod
     def of_actions(adds: Sequence[Action]) -> FileBlock:
@@ -461,6 +474,21 @@ class FileBlock:
                         found.setdefault(canonical, []).append(start + position)
             start += len(chunk)
         return found
+
+    def holdings(self) -> tuple[Holding, Holding]:
+        """What it keeps in memory, with what was derived from it up to now."""
+        count, derived = self._derived_bytes
+        if count != len(self.cache):
+            columns = [each if isinstance(each, tuple) else (each,) for each in list(self.cache.values())]
+            derived = sum(
+                DERIVED_BYTES + sum(int(column.get_total_buffer_size()) for column in several) for several in columns
+            )
+            self._derived_bytes = len(columns), derived
+        return Holding(self, BLOCK_BYTES + self._table_bytes + derived), self.statistics.holding
+
+    @cached_property
+    def _table_bytes(self) -> int:
+        return int(self.table.get_total_buffer_size())
 
     @cached_property
     def total_size(self) -> int:

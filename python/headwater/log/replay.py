@@ -78,6 +78,8 @@ class TableState:
     domains: Mapping[str, DomainMetadata] = field(default_factory=dict)
     blocks: tuple[LiveBlock, ...] = ()
     tombstone_sources: tuple[TombstoneSource, ...] = ()  #: oldest first
+    checkpoint_sources: int = 0  #: how many of them are a checkpoint's
+    tombstone_bytes: int = 0  #: what the others take in memory, about
     commit_info: Mapping[str, Any] | None = None  #: of the last commit applied; None after a checkpoint
 
     def tombstones(self) -> pa.Table:
@@ -102,6 +104,7 @@ def state_of_checkpoint(checkpoint: CheckpointState) -> TableState:
         checkpoint.domains,
         tuple(LiveBlock(block) for block in checkpoint.blocks),
         tuple(checkpoint.tombstone_sources),
+        len(checkpoint.tombstone_sources),
     )
 
 
@@ -114,9 +117,10 @@ def apply_commits(state: TableState, commits: Sequence[ParsedActions]) -> TableS
     blocks = [live.without(keys) for live in state.blocks]
     if changes.adds.num_rows:
         blocks.append(LiveBlock(FileBlock.of_table(changes.adds)))
-    sources = state.tombstone_sources
+    sources, tombstone_bytes = state.tombstone_sources, state.tombstone_bytes
     if changes.removes.num_rows:
         sources = (*sources, TombstoneSource(changes.removes))
+        tombstone_bytes += sources[-1].holding.bytes
     transactions = dict(state.transactions)
     domains = dict(state.domains)
     for commit in commits:
@@ -129,6 +133,8 @@ def apply_commits(state: TableState, commits: Sequence[ParsedActions]) -> TableS
         {name: domain for name, domain in domains.items() if not domain.removed},
         tuple(merge_small(blocks)),
         sources,
+        state.checkpoint_sources,
+        tombstone_bytes,
         commits[-1].commit_info,
     )
 

@@ -80,4 +80,5 @@ def _whole(live: LiveBlock, fewest: int) -> ParquetActions | None:
 
 
 def _has_columns(file: ParquetActions, types: Mapping[str, pa.DataType]) -> bool:
-    return all(file.field_type(kind) == wanted for kind, wanted in types.items())
+    with file.in_use():
+        return all(file.field_type(kind) == wanted for kind, wanted in types.items())
