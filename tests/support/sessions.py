@@ -9,8 +9,8 @@ from support.sparks import archive
 
 #: Java options for JVMs that live for minutes: optimizing for longer takes a third of their time.
 #: At its first sizes, the space for classes makes Spark collect all garbage while it starts, and that for young objects
-#: makes it collect those all the time. That for code is a fifth of the usual one without optimizing, and Spark ends when
-#: it is full.
+#: makes it collect those all the time. Without optimizing, that for code is a fifth of the usual one, and Spark ends
+#: when it is full.
 SHORT_LIVED = (
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=200m -XX:NewSize=256m -XX:ReservedCodeCacheSize=240m"
 )
