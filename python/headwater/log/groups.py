@@ -73,10 +73,8 @@ _MOST_COMMITS = 1000
 MOST_PARTICIPANTS = 100
 #: What reading a log that lies may come to, or one that may not be read.
 _NOT_TO_READ = (PermissionError, IsADirectoryError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
-#: Groups that are known to be settled here, by table, each with the version that undid it, or 0; forgotten all at once
-#: when there are so many.
-_MOST_KNOWN = 10_000
-_known: dict[tuple[str, str], int] = {}
+#: Groups that are known to be settled here, by table, each with the version that undid it, or 0.
+_known: Recent[tuple[str, str], int] = Recent()
 #: When a group was first seen that could not be finished, by the monotonic clock.
 _seen: Recent[str, float] = Recent()
 
@@ -501,8 +499,6 @@ def _noted(table_path: str, store: Store, group_id: str) -> int | None:
 
 def _remember(table_path: str, group_id: str, by: int = 0) -> Standing:
     _seen.pop(group_id, None)
-    if len(_known) >= _MOST_KNOWN:
-        _known.clear()
     _known[table_path, group_id] = by
     return Standing.UNDONE if by else Standing.STANDS
 
