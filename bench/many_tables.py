@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
 
+from bench.big_log import copy_of
 from bench.cases import PARQUET, Against, Bench, Case, Timed
 from bench.sparks import PEER
 from headwater.log.checkpoint_writing import write_checkpoint
@@ -52,11 +53,9 @@ def make(folder: Path, tables: int) -> list[Path]:
     paths = []
     for number in range(tables):
         path = folder / f"table{number:04}"
-        (path / "_delta_log").mkdir(parents=True)
+        copy_of(first, path)
         for file in first.glob("*.parquet"):
             (path / file.name).hardlink_to(file)
-        for file in (first / "_delta_log").iterdir():
-            (path / "_delta_log" / file.name).hardlink_to(file)
         (path / "_delta_log" / f"{0:020}.json").write_text(_created(number))
         paths.append(path)
     return paths
