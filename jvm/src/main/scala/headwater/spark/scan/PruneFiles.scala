@@ -42,7 +42,8 @@ case class PruneFiles(session: SparkSession) extends Rule[LogicalPlan] {
     else {
       val found = wanted.zip(HeadwaterFileIndex.pruned(wanted)).toMap
       asking.transform { case relation @ LogicalRelation(files @ HadoopFsRelation(needs: FilesWanted, _, _, _, _, _), _, _, _, _) =>
-        pruned(relation, files, needs.index, found(needs))
+        val (location, statistics) = found(needs)
+        pruned(relation, files, location, statistics)
       }
     }
   }
@@ -58,13 +59,12 @@ case class PruneFiles(session: SparkSession) extends Rule[LogicalPlan] {
   private def pruned(
       relation: LogicalRelation,
       files: HadoopFsRelation,
-      index: HeadwaterFileIndex,
-      found: (HeadwaterFileIndex, Option[ScanStatistics])): LogicalRelation = {
-    val (location, statistics) = found
+      location: HeadwaterFileIndex,
+      statistics: Option[ScanStatistics]): LogicalRelation = {
     val smaller = relation.copy(relation = location.in(files))
     statistics.map { known =>
       val entry = relation.catalogTable.getOrElse(CatalogTable(
-        TableIdentifier(index.path, Some("delta")),
+        TableIdentifier(location.path, Some("delta")),
         CatalogTableType.EXTERNAL,
         CatalogStorageFormat.empty,
         files.schema,
