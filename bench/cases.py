@@ -232,6 +232,24 @@ def _ctas(bench: Bench, side: str, number: int) -> float:
     return taken
 
 
+def _sorted(partitioned: str, order: str) -> Timed:
+    """A load whose query sorts its rows, into a table that gathers the rows of its files."""
+
+    def load(bench: Bench, side: str, number: int) -> float:
+        path = bench.path(f"sorted{number}", side)
+        table = f"bench_{path.name.replace('-', '_')}"
+        gathers = "" if side == PARQUET else "TBLPROPERTIES ('delta.autoOptimize.optimizeWrite' = 'true')"
+        taken = bench.spark(side).run(
+            f"CREATE TABLE {table} USING {'parquet' if side == PARQUET else 'delta'} {partitioned} LOCATION '{path}' "
+            f"{gathers} AS SELECT {COLUMNS}, id % 7 AS slot FROM range(0, {bench.rows}, 1, 8) ORDER BY {order}"
+        )
+        bench.spark(side).run(f"DROP TABLE {table}")
+        shutil.rmtree(path, ignore_errors=True)
+        return taken
+
+    return load
+
+
 def _scanned_table(bench: Bench, side: str) -> None:
     path = bench.path("scanned", side)
     if not path.exists():
@@ -330,6 +348,18 @@ def cases() -> Iterator[Case]:
     yield Case(
         "ctas", "CTAS of {rows:,} rows", (Against(PEER, ratio=0.95), Against(PARQUET, ratio=1.1)), _ctas, 5, warm_up=1
     )
+    for name, by, partitioned, order in (
+        ("sorted", "", "", "day, device"),
+        ("sorted-partitions", " by partition and name", "PARTITIONED BY (slot)", "slot, name"),
+    ):
+        yield Case(
+            f"load-{name}",
+            f"CTAS of {{rows:,}} rows sorted{by}, optimized write",
+            (Against(PEER, ratio=0.6), Against(PARQUET, ratio=1.1)),
+            _sorted(partitioned, order),
+            5,
+            warm_up=1,
+        )
     yield Case(
         "scan",
         "full scan of {rows:,} rows",

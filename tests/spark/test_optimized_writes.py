@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 import pytest
@@ -137,6 +138,120 @@ def test_one_task_is_not_shuffled(spark, tmp_path) -> None:
         spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
     assert len(stages) <= 1
     assert files(path) == {"0": 1, "1": 1, "2": 1}
+
+
+#: Rows whose order is neither that of ``h`` nor of the partition columns.
+_UNORDERED = (
+    "(SELECT CAST(hash(id) AS INT) AS h, concat(uuid(), uuid()) AS v, CAST(id % 3 AS INT) AS p, "
+    f"concat('q', id % 2) AS q FROM range(0, {_ROWS}, 1, 8))"
+)
+_PARTITIONS = ["", "p", "q, p", "d"]
+
+
+def shuffled(spark, statement: str) -> int:
+    """Runs it; how many rows went through shuffles."""
+    spark.sparkContext.setJobGroup(statement, "")
+    try:
+        spark.sql(statement)
+    finally:
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+    tracker, store = spark.sparkContext.statusTracker(), spark.sparkContext._jsc.sc().statusStore()
+    jobs = tracker.getJobIdsForGroup(statement)
+    # A job skips stages that an earlier one of the statement ran.
+    ran = {
+        stage for job in jobs for stage in tracker.getJobInfo(job).stageIds if tracker.getStageInfo(stage) is not None
+    }
+    return sum(store.lastStageAttempt(stage).shuffleWriteRecords() for stage in ran)
+
+
+def written(path: Path) -> list[list[list[int]]]:
+    """The column ``h`` of each live file, in the file's order, by partition."""
+    partitions: dict[str, list[list[int]]] = {}
+    for row in load_snapshot(str(path), LocalStore()).files.to_pylist():
+        values = pq.ParquetFile(path / unquote(row["path"])).read(["h"])["h"].to_pylist()
+        partitions.setdefault(str(row["partition_values"]), []).append(values)
+    return list(partitions.values())
+
+
+def is_sorted(values: list[int]) -> bool:
+    return values in (sorted(values), sorted(values, reverse=True))
+
+
+def lie_apart(files: list[list[int]]) -> bool:
+    bounds = sorted((min(values), max(values)) for values in files)
+    return all(before[1] <= after[0] for before, after in zip(bounds, bounds[1:], strict=False))
+
+
+@pytest.fixture
+def load(spark, rows, tmp_path) -> Iterator[Callable[[str, str], tuple[float, list[list[list[int]]]]]]:
+    """Loads a new table that is partitioned so by a query over ``_UNORDERED``: how often a row was shuffled, and
+    :func:`written`.
+    """
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", "12")
+    spark.conf.set(f"{_SETTINGS}.binSize", "1m")
+    # The column h is widened on its way, and d is generated: partition columns below the write are expressions.
+    columns = "h BIGINT, v STRING, p INT, q STRING, d STRING GENERATED ALWAYS AS (concat('d', CAST(p AS STRING)))"
+
+    def loaded(by: str, query: str) -> tuple[float, list[list[list[int]]]]:
+        path = tmp_path / str(abs(hash((by, query))))
+        table = create(spark, path, columns, by)
+        moved = shuffled(spark, f"INSERT INTO {table} (h, v, p, q) {query.format(rows=_UNORDERED)}")
+        assert rows(f"SELECT count(*), sum(h), count_if(d = concat('d', p)) FROM {table}") == rows(
+            f"SELECT count(*), sum(h), count(*) FROM {_UNORDERED}"
+        )
+        if moved == _ROWS:
+            assert max(row["size"] for row in load_snapshot(str(path), LocalStore()).files.to_pylist()) < 3 << 20
+        return moved / _ROWS, written(path)
+
+    yield loaded
+    spark.conf.set("spark.sql.shuffle.partitions", before)
+
+
+@pytest.mark.parametrize("by", _PARTITIONS)
+def test_a_sorted_load_is_shuffled_once(load, by) -> None:
+    """Its files are sorted, and those of a partition are of ranges that lie apart."""
+    for query in (
+        "SELECT * FROM {rows} ORDER BY h DESC NULLS LAST",
+        "SELECT /*+ REPARTITION_BY_RANGE(30, h) */ * FROM {rows} SORT BY h",
+    ):
+        moved, partitions = load(by, query)
+        assert moved == 1, query
+        assert all(is_sorted(values) for files in partitions for values in files)
+        assert all(lie_apart(files) for files in partitions)
+        assert len(partitions) == {"": 1, "p": 3, "q, p": 6, "d": 3}[by]
+        # About 9 MB; a task that ends one partition and begins another makes one file more.
+        assert 6 <= sum(len(files) for files in partitions) <= 16 + len(partitions)
+
+
+@pytest.mark.parametrize("by", _PARTITIONS)
+@pytest.mark.parametrize(
+    ("query", "shuffled_by"),
+    [
+        ("SELECT * FROM {rows} CLUSTER BY h", {""}),
+        pytest.param("SELECT * FROM {rows} DISTRIBUTE BY h", {""}, marks=pytest.mark.soak),
+        pytest.param("SELECT /*+ REPARTITION(30) */ * FROM {rows}", {""}, marks=pytest.mark.soak),
+        pytest.param("SELECT /*+ REBALANCE(h) */ * FROM {rows}", {""}, marks=pytest.mark.soak),
+        ("SELECT * FROM {rows} DISTRIBUTE BY p SORT BY h", {"", "p", "q, p"}),
+        pytest.param("SELECT /*+ REBALANCE(p) */ * FROM {rows}", {"", "p", "q, p"}, marks=pytest.mark.soak),
+        pytest.param("SELECT * FROM {rows} ORDER BY rand()", set(_PARTITIONS), marks=pytest.mark.soak),
+        pytest.param("SELECT * FROM {rows} SORT BY h", set(_PARTITIONS), marks=pytest.mark.soak),
+    ],
+)
+def test_a_distributed_load_is_shuffled_once_where_its_distribution_will_do(load, by, query, shuffled_by) -> None:
+    """``shuffled_by``: partition columns with which the write and the query share a shuffle."""
+    moved, partitions = load(by, query)
+    assert moved == (1 if by in shuffled_by else 2)
+    if "SORT BY" in query and "DISTRIBUTE" in query and by in shuffled_by:
+        assert all(is_sorted(values) for files in partitions for values in files)
+
+
+def test_a_small_sorted_load_is_one_task(spark, rows, tmp_path) -> None:
+    path = tmp_path / "t"
+    table = create(spark, path)
+    spark.sql(f"INSERT INTO {table} SELECT id, id % 3 FROM range(0, 70, 1, 8) ORDER BY id DESC")
+    assert files(path) == {"0": 1, "1": 1, "2": 1}
+    assert rows(f"SELECT count(*), sum(id) FROM {table}") == [(70, 35 * 69)]
 
 
 def test_what_else_a_table_asks_of_its_rows(spark, rows, tmp_path, fails) -> None:

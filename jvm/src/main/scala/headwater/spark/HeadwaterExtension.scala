@@ -6,7 +6,7 @@ import headwater.spark.dml.{PlanHeadwaterDml, ResolveApiColumns, ResolveHeadwate
 import headwater.spark.scan.{AggregateFromLog, PinSnapshots, PruneFiles, PruneFilesByKeys, ResolveHeadwaterRelations}
 import headwater.spark.shims.{ParserShim, SparkVersions}
 import headwater.spark.statements.{CheckTransaction, EarlyRules, HeadwaterParser, ResolveHeadwaterCommands}
-import headwater.spark.write.{PlanHeadwaterReplace, PlanOptimizedWrite, ResolveHeadwaterWrites}
+import headwater.spark.write.{PlanHeadwaterReplace, PlanOptimizedWrite, ResolveHeadwaterWrites, ShuffleOnce}
 import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.headwater.bridge.HandlerMetrics
 
@@ -44,6 +44,7 @@ class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
     extensions.injectPreCBORule(session => PinSnapshots(session))
     extensions.injectPreCBORule(session => AggregateFromLog(session))
     extensions.injectPreCBORule(session => PruneFiles(session))
+    extensions.injectPreCBORule(_ => ShuffleOnce)
     extensions.injectQueryStageOptimizerRule(session => PruneFilesByKeys(session))
   }
 
