@@ -2,8 +2,9 @@
 
 Owns who asks for it, the first that says something: the option ``optimizeWrite``, the session's setting, the table
 property ``delta.autoOptimize.optimizeWrite``. Owns the sizes. Spark's own shuffle and adaptive execution do the work:
-the rows of a table partition come to one task, or to as many as their bytes ask for. Promises: which rows are written
-does not depend on it; rows that lie together in a table without partitions stay together.
+the rows of a table partition come to one task, or to as many as their bytes ask for. Where the query sorts its rows
+last, they are shuffled once and not twice (``ShuffleOnce``). Promises: which rows are written does not depend on it;
+rows that lie together in a table without partitions stay together.
 """
 
 from __future__ import annotations
