@@ -243,18 +243,26 @@ class _Entry:
         self.snapshot: Snapshot | None = None
         #: What the cache counts for it, and whether it was used since it last looked again; changed under its lock.
         self.weight, self.is_used = _Weight(), False
+        #: What was weighed last, and found.
+        self._weighed: tuple[tuple[list[Snapshot], int], _Weight] = ([], 0), _Weight()
         #: Oldest use first; replaced, never changed, so that it is read without a lock.
         self.earlier: tuple[Snapshot, ...] = ()
 
     def weigh(self) -> _Weight:
-        """What it takes; its versions share most of their parts."""
-        parts = {id(held.part): held for snapshot in self.all() for held in _holdings(snapshot)}
-        newest = self.snapshot
-        return _Weight(
-            sum(held.bytes for held in parts.values()),
-            sum(held.open_files for held in parts.values()),
-            0 if newest is None else newest.num_files,
-        )
+        """What it takes; its versions share most of their parts. Counted again where it has other versions than at the
+        last time, or more columns were derived from one: hundreds of sidecars are thousands of parts.
+        """
+        snapshots = self.all()
+        derived = sum(len(live.block.cache) for snapshot in snapshots for live in snapshot.state.blocks)
+        if self._weighed[0] != (snapshots, derived):
+            parts = {id(held.part): held for snapshot in snapshots for held in _holdings(snapshot)}
+            found = _Weight(
+                sum(held.bytes for held in parts.values()),
+                sum(held.open_files for held in parts.values()),
+                0 if self.snapshot is None else self.snapshot.num_files,
+            )
+            self._weighed = (snapshots, derived), found
+        return self._weighed[1]
 
     def age(self) -> float:
         """Milliseconds since the snapshot was known to be the newest."""
