@@ -27,8 +27,11 @@ MEANINGS = {
     "cachedTables": "tables in the cache",
     "cachedFiles": "live files of the newest versions in the cache",
     "cachedBytes": "bytes of memory that the cache takes, about",
+    "columnCacheHits": "columns of large checkpoints that were found in the cache on disk",
+    "columnCacheMisses": "columns of large checkpoints that were not, and had to be read",
+    "columnCacheBytes": "bytes of the cache on disk, when this process last wrote to it",
 }
-LEVELS = frozenset({"cachedTables", "cachedFiles", "cachedBytes"})
+LEVELS = frozenset({"cachedTables", "cachedFiles", "cachedBytes", "columnCacheBytes"})
 
 _lock = Lock()
 _counted: Counter[str] = Counter()

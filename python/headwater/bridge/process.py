@@ -84,6 +84,10 @@ def serve(handlers: Callable[[], Mapping[str, Handler[Any]]], at_end: Callable[[
         from headwater.iceberg import registration
 
         registration.configure(catalog)
+    if cache := settings.get("cache"):
+        from headwater.log import column_cache
+
+        column_cache.configure(cache)
     connection = _receive(sys.stdin)
     if connection is None:
         os._exit(0)

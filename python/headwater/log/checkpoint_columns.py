@@ -62,7 +62,7 @@ class ParsedStatistics:
         if self._is_cached(block):
             return live.select(pa.table(block_statistics(block, self._leaves)))
         unshared = FileBlock(block.table, block.statistics, block.in_memory)  # leaves the block's own cache as it is
-        return live.select(pa.table(block_statistics(unshared, self._leaves)))
+        return live.select(pa.table(block_statistics(unshared, self._leaves, keeps=False)))
 
     def are_typed(self, live: LiveBlock) -> bool:
         """Whether the block's statistics are typed already, so that the column needs no text."""

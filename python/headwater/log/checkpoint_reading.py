@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headwater.errors import HeadwaterError, plain_reason
+from headwater.log.column_cache import FileColumns, columns_of
 from headwater.log.commits import ParsedActions, invalid_commit, parse_actions, reason_of
 from headwater.log.files import FILE_SCHEMA, JSON_NAMES, TOMBSTONE_SCHEMA, FileBlock, check_sizes, keep, no_values
 from headwater.log.holdings import BLOCK_BYTES, Holding
@@ -49,6 +50,10 @@ _STATE_SHAPES = (PROTOCOL, METADATA, TRANSACTION, DOMAIN_METADATA, SIDECAR)
 _V2_COLUMNS = ("checkpointMetadata", "sidecar")
 #: Rows whose statistics are read at a time, which bounds memory (bench cases ``plan-cold`` and ``memory``).
 _STATISTICS_BATCH = 65_536
+#: The columns of a block, and the names of what is kept of a file on disk.
+_ADD_SCHEMA = FILE_SCHEMA.remove(FILE_SCHEMA.get_field_index("stats"))
+_SELECTED_SCHEMA = pa.schema([("is_add", pa.bool_())])
+_ADDS, _SELECTED = "adds", "rows of adds"
 #: Bytes of a file up to which its content is kept, and not the open file: 26 KB is a checkpoint of ten files, and what
 #: its reader keeps of it takes ten times as much (``python -m bench.many_tables``).
 _KEPT_BYTES = 256 << 10
@@ -125,7 +130,7 @@ def _read_files(checkpoint: CheckpointFiles, table_path: str, store: Store, used
                 blocks.append(FileBlock.of_table(adds))
             tombstones.append(TombstoneSource(parsed.files.removes()))
         else:
-            file = ParquetActions(store, info.path)
+            file = ParquetActions(store, info.path, info.modification_time)
             used.enter_context(file.in_use())
             file.other_actions(parsed)
             files.append(file)
@@ -183,6 +188,27 @@ def _sidecar_path(table_path: str, path: str) -> str:
     return f"{log_directory(table_path)}/{SIDECAR_DIRECTORY}/{_sidecar_name(path)}"
 
 
+class _Adds(NamedTuple):
+    """The ``add`` actions of a file, and which of its rows they are (None: all)."""
+
+    table: pa.Table
+    selected: np.ndarray | None
+    is_mapped: bool = False
+
+    def kept_in(self, kept: FileColumns) -> _Adds:
+        """Themselves, mapped, if they can be kept on disk. What selects them comes first: without it, they are of no
+        use.
+        """
+        mapped = None
+        if self.selected is None or kept.write(_SELECTED, _table_of(self.selected)) is not None:
+            mapped = kept.write(_ADDS, self.table)
+        return self if mapped is None else _Adds(mapped, self.selected, is_mapped=True)
+
+
+def _table_of(selected: np.ndarray) -> pa.Table:
+    return pa.table([pa.array(selected)], schema=_SELECTED_SCHEMA)
+
+
 class _OpenedFile:
     """A Parquet file with its footer parsed."""
 
@@ -208,11 +234,14 @@ class _OpenedFile:
 class ParquetActions:
     """One Parquet file of actions: a struct column for each kind, a row for each action. Of a small one, what its
     footer says is kept only while it is :meth:`in_use`.
+
+    :param modified: the file's time, if it is known, in milliseconds since the epoch.
     """
 
-    def __init__(self, store: Store, path: str) -> None:
+    def __init__(self, store: Store, path: str, modified: int | None = None) -> None:
         self.path = path
-        source = store.open_input(path)
+        self._modified = modified
+        self._source = source = store.open_input(path)
         self._content: pa.Buffer | None = None
         if source.size() <= _KEPT_BYTES:
             with source:
@@ -253,6 +282,11 @@ class ParquetActions:
     @property
     def _leaves(self) -> list[str]:
         return self._reader.leaves
+
+    @cached_property
+    def kept(self) -> FileColumns | None:
+        """What is kept on disk of its columns; None where that is not done."""
+        return None if self._content is not None else columns_of(self.path, self._source, self._modified)
 
     @cached_property
     def holding(self) -> Holding:
@@ -337,11 +371,30 @@ class ParquetActions:
 
     def block(self) -> FileBlock | None:
         """The file's ``add`` actions; None where it has none."""
-        table, selected = self.file_actions("add", FILE_SCHEMA.remove(FILE_SCHEMA.get_field_index("stats")))
-        if table.num_rows == 0:
+        adds = self._kept_adds()
+        if adds is None:
+            adds = _Adds(*self.file_actions("add", _ADD_SCHEMA))
+            if adds.table.num_rows and self.kept is not None:
+                adds = adds.kept_in(self.kept)
+        if adds.table.num_rows == 0:
             return None
-        check_sizes(table)
-        return FileBlock(table, CheckpointStatistics(self, selected), in_memory=False)
+        check_sizes(adds.table)
+        statistics = CheckpointStatistics(self, adds.selected)
+        return FileBlock(adds.table, statistics, in_memory=False, is_mapped=adds.is_mapped)
+
+    def _kept_adds(self) -> _Adds | None:
+        """The ``add`` actions from the disk, where they are kept."""
+        if self.kept is None:
+            return None
+        rows = self._file.metadata.num_rows
+        table = self.kept.read(_ADDS, _ADD_SCHEMA)
+        if table is None or table.num_rows == rows:
+            return None if table is None else _Adds(table, None, is_mapped=True)
+        selected = self.kept.read(_SELECTED, _SELECTED_SCHEMA, rows)
+        if selected is None:
+            return None
+        mask = selected.column(0).to_numpy()
+        return _Adds(table, mask, is_mapped=True) if int(mask.sum()) == table.num_rows else None
 
     def file_actions(self, kind: str, schema: pa.Schema) -> tuple[pa.Table, np.ndarray | None]:
         """The ``add`` or ``remove`` rows with ``schema``, and which of the file's rows they are (None: all).
@@ -388,6 +441,10 @@ class CheckpointStatistics:
     def whole_file(self) -> ParquetActions | None:
         """The file, where it has the block's ``add`` actions and no others."""
         return self._file if self._selected is None else None
+
+    @property
+    def kept(self) -> FileColumns | None:
+        return self._file.kept
 
     @property
     def holding(self) -> Holding:

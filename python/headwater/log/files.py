@@ -359,12 +359,27 @@ def _of_zeros(kind: pa.DataType, count: int, zeros: pa.Buffer) -> pa.Array:
         return pa.Array.from_buffers(kind, count, [zeros, zeros], null_count=count, children=[pa.array([], entries)])
     if pa.types.is_string(kind):
         return pa.Array.from_buffers(kind, count, [zeros, zeros, zeros], null_count=count)
-    assert kind.bit_width <= 64  # of the types that columns of the log have
+    if not pa.types.is_primitive(kind) or kind.bit_width > 64:  # no column of the log, but perhaps a bound
+        return pa.nulls(count, kind)
     return pa.Array.from_buffers(kind, count, [zeros, zeros], null_count=count)
+
+
+class KeptColumns(Protocol):
+    """Where columns that come from a block are kept beyond this process, each table under a name."""
+
+    def read(self, name: str, schema: pa.Schema, rows: int | None = None) -> pa.Table | None:
+        """The table of a name, if there is one of this schema and length; it takes no memory of this process."""
+
+    def write(self, name: str, table: pa.Table) -> pa.Table | None:
+        """Keep a table; the same one as :meth:`read` gives it, or None if it could not be kept."""
 
 
 class StatisticsSource(Protocol):
     """Where a block's statistics are read from, in the block's order."""
+
+    @property
+    def kept(self) -> KeptColumns | None:
+        """Where what is derived from them is kept; None where it is not."""
 
     @property
     def holding(self) -> Holding:
@@ -379,6 +394,8 @@ class StatisticsSource(Protocol):
 
 class TextStatistics:
     """Statistics held as text."""
+
+    kept: KeptColumns | None = None
 
     def __init__(self, texts: pa.ChunkedArray) -> None:
         self._texts = texts
@@ -399,13 +416,19 @@ class FileBlock:
 
     ``cache`` holds what others derive from the block (typed statistics, typed partition values) as columns of as many
     rows; use it under ``lock``.
+
+    :param in_memory: whether it holds the text of its statistics.
+    :param is_mapped: whether ``table`` is mapped from a file, and takes no memory of this process.
     """
 
-    def __init__(self, table: pa.Table, statistics: StatisticsSource, in_memory: bool) -> None:
+    def __init__(self, table: pa.Table, statistics: StatisticsSource, in_memory: bool, is_mapped: bool = False) -> None:
         self.table = table
         self.statistics = statistics
         self.in_memory = in_memory
+        self.is_mapped = is_mapped
         self.cache: dict[Any, Any] = {}
+        #: The keys of those in ``cache`` that are mapped.
+        self.mapped: set[Any] = set()
         self.lock = Lock()
         #: How many columns were derived when their bytes were last counted, and these bytes.
         self._derived_bytes = (0, 0)
@@ -479,16 +502,14 @@ class FileBlock:
         """What it keeps in memory, with what was derived from it up to now."""
         count, derived = self._derived_bytes
         if count != len(self.cache):
-            columns = [each if isinstance(each, tuple) else (each,) for each in list(self.cache.values())]
-            derived = sum(
-                DERIVED_BYTES + sum(int(column.get_total_buffer_size()) for column in several) for several in columns
-            )
+            columns = list(self.cache.items())
+            derived = sum(DERIVED_BYTES + (0 if key in self.mapped else _bytes(each)) for key, each in columns)
             self._derived_bytes = len(columns), derived
         return Holding(self, BLOCK_BYTES + self._table_bytes + derived), self.statistics.holding
 
     @cached_property
     def _table_bytes(self) -> int:
-        return int(self.table.get_total_buffer_size())
+        return 0 if self.is_mapped else int(self.table.get_total_buffer_size())
 
     @cached_property
     def total_size(self) -> int:
@@ -501,6 +522,11 @@ class FileBlock:
             if key not in self.cache:
                 self.cache[key] = build()
             return self.cache[key]
+
+
+def _bytes(derived: pa.ChunkedArray | tuple[pa.ChunkedArray, ...]) -> int:
+    columns = derived if isinstance(derived, tuple) else (derived,)
+    return sum(int(column.get_total_buffer_size()) for column in columns)
 
 
 def _has_byte(chunk: pa.Array, wanted: bytes) -> bool:

@@ -96,6 +96,14 @@ SETTINGS: tuple[Setting, ...] = (
         "its properties, over those of pyiceberg's own configuration: `type`, `uri`, `warehouse`",
         at_start=True,
     ),
+    Setting(
+        "spark.headwater.cache.directory",
+        "",
+        "a directory of this machine, which Headwater makes for its user alone: columns of large checkpoints are kept "
+        "there, mapped into memory and shared by all Sparks of that user",
+        at_start=True,
+    ),
+    Setting("spark.headwater.cache.maxBytes", "8 GiB", "bytes that it may hold", at_start=True),
     Setting("spark.headwater.store.<scheme>", "", "the store for paths of a scheme, as `module:Class`"),
     Setting("spark.headwater.store.<scheme>.*", "", "what that store is configured by"),
     Setting(f"{_DELTA}.schema.autoMerge.enabled", "false", "writes and MERGE may add columns"),

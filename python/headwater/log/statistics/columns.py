@@ -8,7 +8,7 @@ truncates to milliseconds, are widened by 999 microseconds, so that they bound b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timezone
 from decimal import Context, Decimal, Inexact, InvalidOperation
@@ -74,15 +74,16 @@ def leaf_of(schema: StructType, path: Sequence[str]) -> Leaf:
     return Leaf(tuple(path), found, any(change.get("fromType") == "float" for change in changes))
 
 
-def block_statistics(block: FileBlock, leaves: Sequence[Leaf]) -> dict[str, pa.ChunkedArray]:
+def block_statistics(block: FileBlock, leaves: Sequence[Leaf], keeps: bool = True) -> dict[str, pa.ChunkedArray]:
     """The columns ``num_records``, ``tight_bounds`` and for each leaf ``min.i``, ``max.i``, ``nulls.i``, a row a file
     of the block.
+
+    :param keeps: whether columns that had to be read are worth keeping beyond this process.
     """
     with block.lock:
-        wanted = [leaf for leaf in dict.fromkeys(leaves) if leaf not in block.cache]
-        if wanted or _GLOBAL not in block.cache:
-            for leaf, columns in _read(block, wanted).items():
-                block.cache[leaf] = columns
+        wanted = [leaf for leaf in dict.fromkeys((_GLOBAL, *leaves)) if leaf not in block.cache]
+        if wanted:
+            _find(block, wanted, keeps)
         num_records, tight_bounds, _ = block.cache[_GLOBAL]
         result = {"num_records": num_records, "tight_bounds": tight_bounds}
         for i, leaf in enumerate(leaves):
@@ -93,6 +94,48 @@ def block_statistics(block: FileBlock, leaves: Sequence[Leaf]) -> dict[str, pa.C
 #: The entry of a block's cache for the statistics that are of no column; its third column is unused.
 _GLOBAL = Leaf((), None)
 Columns = tuple[Any, Any, Any]
+
+
+def _find(block: FileBlock, wanted: Sequence[Leaf], keeps: bool) -> None:
+    """Put the columns of these into the block's cache: those that are kept on disk, and the others as they are read."""
+    kept = block.statistics.kept
+    if kept is not None:
+        found = ((leaf, kept.read(_name(leaf), _schema(leaf), len(block))) for leaf in wanted)
+        _take_mapped(block, {leaf: table for leaf, table in found if table is not None})
+        wanted = [leaf for leaf in wanted if leaf not in block.cache]
+    if not wanted:
+        return
+    read = _read(block, [leaf for leaf in wanted if leaf != _GLOBAL])
+    for leaf in wanted:
+        table = None
+        if kept is not None and keeps:
+            table = kept.write(_name(leaf), pa.table(list(read[leaf]), schema=_schema(leaf)))
+        if table is None:
+            block.cache[leaf] = read[leaf]
+        else:
+            _take_mapped(block, {leaf: table})
+
+
+def _take_mapped(block: FileBlock, tables: Mapping[Leaf, pa.Table]) -> None:
+    for leaf, table in tables.items():
+        block.mapped.add(leaf)
+        block.cache[leaf] = tuple(table.columns)
+
+
+def _name(leaf: Leaf) -> str:
+    """What a leaf's columns are kept under: all that they depend on beside the file."""
+    return f"statistics {leaf.path!r} {leaf.type!r} {leaf.was_float}"
+
+
+def _schema(leaf: Leaf) -> pa.Schema:
+    return pa.schema([(str(number), kind) for number, kind in enumerate(_types(leaf))])
+
+
+def _types(leaf: Leaf) -> tuple[pa.DataType, pa.DataType, pa.DataType]:
+    """The types of a leaf's columns."""
+    if leaf == _GLOBAL:
+        return pa.int64(), pa.bool_(), pa.null()
+    return leaf.arrow_type, leaf.arrow_type, pa.int64()
 
 
 def _read(block: FileBlock, leaves: Sequence[Leaf]) -> dict[Leaf, Columns]:
@@ -204,9 +247,7 @@ def _read_texts(block: FileBlock, leaves: Sequence[Leaf], only: np.ndarray | Non
             pieces[leaf][2].append(_counts(values[path]))
     result: dict[Leaf, Columns] = {}
     for leaf, (low, high, nulls) in pieces.items():
-        types = (
-            (pa.int64(), pa.bool_(), pa.null()) if leaf == _GLOBAL else (leaf.arrow_type, leaf.arrow_type, pa.int64())
-        )
+        types = _types(leaf)
         result[leaf] = (
             pa.chunked_array(low, types[0]),
             pa.chunked_array(high, types[1]),

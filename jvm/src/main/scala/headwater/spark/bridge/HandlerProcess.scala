@@ -163,6 +163,7 @@ object HandlerProcess extends Logging {
         "logLevel" -> conf.get("spark.headwater.log.level", "WARN"),
         "hooks" -> conf.getAllWithPrefix("spark.headwater.hook.").toMap,
         "icebergCatalog" -> conf.getAllWithPrefix("spark.headwater.iceberg.catalog").toMap,
+        "cache" -> conf.getAllWithPrefix("spark.headwater.cache.").toMap,
         "bridge" -> BuildProperties.bridgeVersion,
         "jar" -> jarFile.map(_.getPath).getOrElse(""))
     catch { case _: IOException => }

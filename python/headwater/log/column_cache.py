@@ -1,0 +1,336 @@
+"""A cache on disk of the columns that large checkpoints gave, shared by the processes of a machine.
+
+Owns the directory that the operator has named (off unless one is): uncompressed Arrow IPC files that are mapped into
+memory, so that a process that opens a table after another parses nothing, both share the pages, and columns that nobody
+looks at take no memory. What it holds is data of the log: bounds, counts, paths of files.
+
+Promises:
+
+1. *Rights.* Only who has opened the checkpoint's file with its own rights can ask for a column: the name of an entry is
+   a digest of the file's path, size, time and last bytes, its footer among them. An overwritten file is another one.
+2. *Nobody else's files.* The directory is this user's, closed to all others and no link; so are the files. Otherwise
+   the cache is not used.
+3. *Right or not there.* An entry appears whole, by a rename, and is never changed: a file that is cut off while it is
+   mapped would end the process. Its length and checksum are compared before it is mapped. One that is spoiled, or that
+   is of another schema, length or name than what is asked for, is deleted and counts as missing.
+4. *Bounded.* Entries not used for longest go first. Any number of threads and processes may read, write and delete at
+   once, and the directory may be deleted at any time.
+5. *No error.* What fails here, a full disk or a directory that may not be written to, is logged once.
+
+Files are sought and written under a lock of nobody: two processes that need the same column at the same time both parse
+it, and the later one replaces the other's file by an equal one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import stat
+import struct
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+import pyarrow as pa
+
+import headwater
+from headwater import clock, counts
+from headwater.log.files import no_values
+from headwater.protocol.properties import parse_bytes
+from headwater.warn_once import warn_once
+
+SETTING = "spark.headwater.cache."
+#: Bytes of all entries, unless the operator says otherwise: paths, sizes and the bounds of a dozen columns of ten
+#: million files (``python -m bench.column_cache``).
+MOST_BYTES = 8 << 30
+#: Bytes of a checkpoint's file from which on its columns are kept: a smaller one is parsed in a tenth of a second (same
+#: bench, 20,000 files).
+FEWEST_BYTES = 2 << 20
+#: Goes into every name: raise it when what is kept under a name, or how it comes from a checkpoint, changes.
+_FORMAT = 1
+#: The bytes at a file's end that its digest is of; more where the footer is larger.
+_TAIL_BYTES = 64 << 10
+#: The end of an entry: magic, bytes of Arrow before it, rows, the entry's own name, checksum of all before.
+_TRAILER = struct.Struct("<8sQQ32sI4x")
+_MAGIC = b"HWCOLS01"
+#: Bytes read at a time for the checksum.
+_READ_BYTES = 1 << 20
+_ENTRY = re.compile(r"[0-9a-f]{64}\.arrow")
+_PARTIAL = re.compile(r"[0-9a-f]{32}\.tmp")
+#: Seconds after which a file that was never finished is from a writer that died.
+_ABANDONED_SECONDS = 3600
+#: Seconds between two notes that an entry is in use.
+_NOTED_SECONDS = 60
+#: Seconds without a write after one has failed: on a full disk, each would write until it is full.
+_REST_SECONDS = 600
+_FAILURES = (OSError, pa.ArrowException)
+
+
+class _Spoiled(Exception):
+    """An entry that does not hold what its name says."""
+
+
+class _Entry(NamedTuple):
+    name: str
+    bytes: int
+    used: int  #: nanoseconds since the epoch
+
+
+class ColumnCache:
+    """The entries of a directory, which is made when the first one is written.
+
+    :param most_bytes: of all entries together. What is mapped somewhere takes its place on the disk until it no longer
+        is.
+    """
+
+    def __init__(self, directory: str, most_bytes: int = MOST_BYTES) -> None:
+        self.directory = directory
+        self._most_bytes = most_bytes
+        self._rests_until = 0.0
+
+    def read(self, digest: str, schema: pa.Schema, rows: int | None) -> pa.Table | None:
+        """The table of an entry, mapped; None where there is none.
+
+        :param rows: how many rows it must have; None: any number.
+        """
+        path = os.path.join(self.directory, f"{digest}.arrow")
+        found: pa.Table | None = None
+        try:
+            if self._is_there():
+                found = _mapped(path, digest, schema, rows)
+        except FileNotFoundError:
+            pass
+        except (_Spoiled, *_FAILURES, ValueError, KeyError) as error:
+            warn_once(self.directory, f"an entry of the cache in {self.directory} is not used: {error}")
+            with suppress(OSError):
+                os.unlink(path)
+        counts.count("columnCacheMisses" if found is None else "columnCacheHits")
+        return found
+
+    def write(self, digest: str, table: pa.Table) -> pa.Table | None:
+        """Keep a table; the same one mapped, or None where it could not be kept."""
+        if time.monotonic() < self._rests_until:
+            return None
+        partial = os.path.join(self.directory, f"{secrets.token_hex(16)}.tmp")
+        stored = table.select([name for name in table.column_names if table[name].null_count < table.num_rows])
+        if stored.nbytes > self._most_bytes:
+            return None
+        try:
+            if not self._is_there(makes=True):
+                return None
+            self._make_room(stored.nbytes)
+            try:
+                _write(partial, digest, stored, table.num_rows)
+                path = os.path.join(self.directory, f"{digest}.arrow")
+                os.rename(partial, path)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(partial)
+                raise
+            self._make_room(0)
+            return _mapped(path, digest, table.schema, table.num_rows)
+        except FileNotFoundError:  # somebody deleted the directory, or made room, meanwhile
+            return None
+        except (_Spoiled, *_FAILURES) as error:
+            self._rests_until = time.monotonic() + _REST_SECONDS
+            warn_once(self.directory, f"nothing can be kept in the cache in {self.directory} for now: {error}")
+            return None
+
+    def _is_there(self, makes: bool = False) -> bool:
+        """Whether the directory is there and may be used.
+
+        :param makes: make it, if it is not there.
+        """
+        if makes:
+            os.makedirs(os.path.dirname(self.directory), exist_ok=True)
+            with suppress(FileExistsError):
+                os.mkdir(self.directory, 0o700)
+        try:
+            _check(os.lstat(self.directory), stat.S_ISDIR)
+        except FileNotFoundError:
+            return False
+        except _Spoiled as error:
+            warn_once(
+                self.directory,
+                f"{SETTING}directory is not used: {self.directory} is {error}. It must be a directory of the user who "
+                "runs Spark's driver, with the mode 0700",
+            )
+            return False
+        return True
+
+    def _entries(self) -> Iterator[_Entry]:
+        """The entries, and files that are being written; what else lies there is left alone."""
+        with os.scandir(self.directory) as found:
+            for file in found:
+                if _ENTRY.fullmatch(file.name) or _PARTIAL.fullmatch(file.name):
+                    with suppress(FileNotFoundError):
+                        status = file.stat(follow_symlinks=False)
+                        yield _Entry(file.name, status.st_size, status.st_mtime_ns)
+
+    def _make_room(self, needed: int) -> None:
+        """Delete entries until there is room for so many bytes."""
+        entries = sorted(self._entries(), key=lambda entry: entry.used)
+        total = sum(entry.bytes for entry in entries)
+        abandoned = (clock.milliseconds() - _ABANDONED_SECONDS * 1000) * 1_000_000
+        for entry in entries:
+            goes = total + needed > self._most_bytes if _ENTRY.fullmatch(entry.name) else entry.used < abandoned
+            if goes:
+                with suppress(FileNotFoundError):
+                    os.unlink(os.path.join(self.directory, entry.name))
+                total -= entry.bytes
+        counts.level("columnCacheBytes", total)
+
+
+class FileColumns:
+    """The columns that a file of the log gave, each under a name of the caller's."""
+
+    def __init__(self, cache: ColumnCache, identity: bytes) -> None:
+        self._cache = cache
+        self._identity = identity
+
+    def read(self, name: str, schema: pa.Schema, rows: int | None = None) -> pa.Table | None:
+        """The table that was kept under a name, mapped; None where there is none of this schema and length."""
+        return self._cache.read(self._digest(name), schema, rows)
+
+    def write(self, name: str, table: pa.Table) -> pa.Table | None:
+        """Keep a table; the same one, mapped, or None where it could not be kept."""
+        return self._cache.write(self._digest(name), table)
+
+    def _digest(self, name: str) -> str:
+        return hashlib.sha256(self._identity + name.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+_cache: ColumnCache | None = None
+
+
+def configure(settings: Mapping[str, str]) -> None:
+    """Use the directory that settings name, given without :data:`SETTING` at their beginning; none, where they name
+    none.
+    """
+    global _cache
+    _cache = None
+    directory = os.path.expanduser(settings.get("directory", "").strip())
+    if not directory:
+        return
+    if not os.path.isabs(directory) or not hasattr(os, "geteuid"):
+        warn_once(directory, f"{SETTING}directory is not used: {directory} is no absolute path of a POSIX system")
+        return
+    most_bytes = MOST_BYTES
+    try:
+        most_bytes = parse_bytes(settings.get("maxBytes", "").strip() or str(MOST_BYTES))
+    except ValueError:
+        warn_once(directory, f"{SETTING}maxBytes is not used: {settings['maxBytes']} is no size like 8g")
+    _cache = ColumnCache(os.path.normpath(directory), most_bytes)
+
+
+def columns_of(path: str, file: pa.NativeFile, modified: int | None) -> FileColumns | None:
+    """What is kept of a Parquet file of the log; None where there is no cache, or the file is small.
+
+    :param file: as the session's store has opened it.
+    :param modified: its time, if that is known.
+    """
+    cache = _cache
+    if cache is None or (size := file.size()) < FEWEST_BYTES:
+        return None
+    try:
+        footer = int.from_bytes(file.read_at(8, size - 8)[:4], "little") + 8
+        length = min(max(footer, _TAIL_BYTES), size)
+        tail = hashlib.sha256(file.read_at(length, size - length)).hexdigest()
+    except _FAILURES:  # who reads the file itself gets the error
+        return None
+    parts = (_FORMAT, headwater.__version__, pa.__version__, path, size, modified, tail)
+    return FileColumns(cache, hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).digest())
+
+
+def _check(status: os.stat_result, is_kind: Callable[[int], bool]) -> None:
+    """Refuse what is not of the kind, or that others than this user may have written to."""
+    if not is_kind(status.st_mode):
+        raise _Spoiled("a link, or of another kind")
+    if status.st_uid != os.geteuid():
+        raise _Spoiled("of another user")
+    if status.st_mode & 0o077:
+        raise _Spoiled(f"open to others, with the mode {stat.S_IMODE(status.st_mode):04o}")
+
+
+def _write(path: str, digest: str, table: pa.Table, rows: int) -> None:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "r+b", buffering=0) as file:
+        with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+        length = os.fstat(descriptor).st_size
+        checksum = _checksum(descriptor, length)
+        parts = (_MAGIC, length, rows, bytes.fromhex(digest))
+        checksum = zlib.crc32(_TRAILER.pack(*parts, 0), checksum)
+        file.seek(length)
+        file.write(_TRAILER.pack(*parts, checksum))
+
+
+def _checksum(descriptor: int, length: int) -> int:
+    """Of the first bytes of a file. They are read, and not mapped: a mapped page counts as this process's."""
+    checksum, at = 0, 0
+    while at < length:
+        piece = os.pread(descriptor, min(_READ_BYTES, length - at), at)
+        if not piece:
+            raise _Spoiled("cut off")
+        checksum = zlib.crc32(piece, checksum)
+        at += len(piece)
+    return checksum
+
+
+def _mapped(path: str, digest: str, schema: pa.Schema, rows: int | None) -> pa.Table:
+    """The table of an entry.
+
+    :raises _Spoiled: it is not what it should be.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        status = os.fstat(descriptor)
+        _check(status, stat.S_ISREG)
+        length, found = _read_trailer(descriptor, status.st_size, digest)
+        if rows is not None and found != rows:
+            raise _Spoiled(f"{found} rows in place of {rows}")
+        _note_use(path, status)
+        with pa.memory_map(path) as file:
+            opened = os.fstat(file.fileno())
+            if (opened.st_dev, opened.st_ino, opened.st_size) != (status.st_dev, status.st_ino, status.st_size):
+                raise FileNotFoundError(path)  # another process has just replaced it by an equal one
+            content = file.read_buffer(length)
+    finally:
+        os.close(descriptor)
+    table = pa.ipc.open_file(content).read_all()
+    if table.num_rows != found and table.num_columns:
+        raise _Spoiled(f"{table.num_rows} rows in place of {found}")
+    columns = []
+    for field in schema:
+        if field.name not in table.column_names:
+            columns.append(pa.chunked_array([no_values(field.type, found)]))
+        elif table.schema.field(field.name).type == field.type:
+            columns.append(table[field.name])
+        else:
+            raise _Spoiled(f"the column {field.name} has another type")
+    return pa.table(columns, schema=schema)
+
+
+def _read_trailer(descriptor: int, size: int, digest: str) -> tuple[int, int]:
+    """How many bytes of Arrow an entry has, and how many rows, once all of it is as it was written."""
+    end = os.pread(descriptor, _TRAILER.size, max(size - _TRAILER.size, 0))
+    if len(end) != _TRAILER.size:
+        raise _Spoiled("cut off")
+    magic, length, rows, name, checksum = _TRAILER.unpack(end)
+    if magic != _MAGIC or length + _TRAILER.size != size or name.hex() != digest:
+        raise _Spoiled("no entry of that name")
+    unchecked = _TRAILER.pack(magic, length, rows, name, 0)
+    if zlib.crc32(unchecked, _checksum(descriptor, length)) != checksum:
+        raise _Spoiled("damaged")
+    return length, rows
+
+
+def _note_use(path: str, status: os.stat_result) -> None:
+    """Give the file a new time, by which the order of use is known: file systems mostly note no reads."""
+    if status.st_mtime_ns < (clock.milliseconds() - _NOTED_SECONDS * 1000) * 1_000_000:
+        with suppress(OSError):
+            os.utime(path)
