@@ -374,7 +374,7 @@ class ParquetActions:
         adds = self._kept_adds()
         if adds is None:
             adds = _Adds(*self.file_actions("add", _ADD_SCHEMA))
-            if adds.table.num_rows and self.kept is not None:
+            if self._may_have("add") and self.kept is not None:
                 adds = adds.kept_in(self.kept)
         if adds.table.num_rows == 0:
             return None
@@ -384,7 +384,7 @@ class ParquetActions:
 
     def _kept_adds(self) -> _Adds | None:
         """The ``add`` actions from the disk, where they are kept."""
-        if self.kept is None:
+        if not self._may_have("add") or self.kept is None:
             return None
         rows = self._file.metadata.num_rows
         table = self.kept.read(_ADDS, _ADD_SCHEMA)
@@ -396,6 +396,10 @@ class ParquetActions:
         mask = selected.column(0).to_numpy()
         return _Adds(table, mask, is_mapped=True) if int(mask.sum()) == table.num_rows else None
 
+    def _may_have(self, kind: str) -> bool:
+        """Whether there may be ``add`` or ``remove`` actions."""
+        return self.field_type(kind, "path") is not None and bool(self.row_groups(kind, "path"))
+
     def file_actions(self, kind: str, schema: pa.Schema) -> tuple[pa.Table, np.ndarray | None]:
         """The ``add`` or ``remove`` rows with ``schema``, and which of the file's rows they are (None: all).
 
@@ -405,7 +409,7 @@ class ParquetActions:
             return self._file_actions(kind, schema)
 
     def _file_actions(self, kind: str, schema: pa.Schema) -> tuple[pa.Table, np.ndarray | None]:
-        if self.field_type(kind, "path") is None or not self.row_groups(kind, "path"):
+        if not self._may_have(kind):
             return schema.empty_table(), np.zeros(self._file.metadata.num_rows, np.bool_)
         names = [
             column.name
