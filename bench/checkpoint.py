@@ -44,10 +44,7 @@ def main(
         txn = Transaction(str(table), LocalStore(), snapshot)
         txn.add([_file("one-more.parquet")])
         if v2:
-            features = frozenset({"v2Checkpoint"})
-            txn.update_protocol(Protocol(3, 7, features, features | {"appendOnly", "invariants"}))
-            policy = {"delta.checkpointPolicy": "v2"}
-            txn.update_metadata(replace(snapshot.metadata, configuration={**snapshot.metadata.configuration, **policy}))
+            make_v2(txn)
         _checkpoint(txn.commit("WRITE", {"mode": "Append"}).snapshot)
         if v2:
             snapshot = load_snapshot(str(table), LocalStore())
@@ -55,6 +52,15 @@ def main(
             txn.add([_file("another.parquet")])
             txn.remove([RemoveFile(big_log.path_of(files // 2), 1, True, True, {}, big_log.size_of(files // 2))])
             _checkpoint(txn.commit("WRITE", {"mode": "Append"}).snapshot)
+
+
+def make_v2(txn: Transaction) -> None:
+    """Have the table's checkpoints be V2 ones from this commit on."""
+    features = frozenset({"v2Checkpoint"})
+    txn.update_protocol(Protocol(3, 7, features, features | {"appendOnly", "invariants"}))
+    metadata = txn.snapshot.metadata
+    policy = {"delta.checkpointPolicy": "v2"}
+    txn.update_metadata(replace(metadata, configuration={**metadata.configuration, **policy}))
 
 
 def _file(path: str) -> AddFile:

@@ -374,11 +374,11 @@ class ParquetActions:
         adds = self._kept_adds()
         if adds is None:
             adds = _Adds(*self.file_actions("add", _ADD_SCHEMA))
+            check_sizes(adds.table)
             if self._may_have("add") and self.kept is not None:
                 adds = adds.kept_in(self.kept)
         if adds.table.num_rows == 0:
             return None
-        check_sizes(adds.table)
         statistics = CheckpointStatistics(self, adds.selected)
         return FileBlock(adds.table, statistics, in_memory=False, is_mapped=adds.is_mapped)
 
@@ -388,8 +388,10 @@ class ParquetActions:
             return None
         rows = self._file.metadata.num_rows
         table = self.kept.read(_ADDS, _ADD_SCHEMA)
-        if table is None or table.num_rows == rows:
-            return None if table is None else _Adds(table, None, is_mapped=True)
+        if table is None or table["path"].null_count or table["size"].null_count:
+            return None
+        if table.num_rows == rows:
+            return _Adds(table, None, is_mapped=True)
         selected = self.kept.read(_SELECTED, _SELECTED_SCHEMA, rows)
         if selected is None:
             return None
