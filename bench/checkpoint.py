@@ -20,7 +20,7 @@ import typer
 from bench import big_log
 from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.snapshot import Snapshot, load_snapshot
-from headwater.protocol.actions import AddFile, Protocol, RemoveFile
+from headwater.protocol.actions import AddFile, Metadata, Protocol, RemoveFile
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction, wait_for_maintenance
 
@@ -44,7 +44,7 @@ def main(
         txn = Transaction(str(table), LocalStore(), snapshot)
         txn.add([_file("one-more.parquet")])
         if v2:
-            make_v2(txn)
+            make_v2(txn, snapshot.metadata)
         _checkpoint(txn.commit("WRITE", {"mode": "Append"}).snapshot)
         if v2:
             snapshot = load_snapshot(str(table), LocalStore())
@@ -54,11 +54,10 @@ def main(
             _checkpoint(txn.commit("WRITE", {"mode": "Append"}).snapshot)
 
 
-def make_v2(txn: Transaction) -> None:
+def make_v2(txn: Transaction, metadata: Metadata) -> None:
     """Have the table's checkpoints be V2 ones from this commit on."""
     features = frozenset({"v2Checkpoint"})
     txn.update_protocol(Protocol(3, 7, features, features | {"appendOnly", "invariants"}))
-    metadata = txn.snapshot.metadata
     policy = {"delta.checkpointPolicy": "v2"}
     txn.update_metadata(replace(metadata, configuration={**metadata.configuration, **policy}))
 
