@@ -2,8 +2,8 @@
 
 Three processes open a table that is new to them and look for one row: without the cache, with an empty one, and with
 what the second has kept. The output is the seconds until each has opened the table, has found the file by a filter on
-``id``, and has then found files by one on ``day``; and its memory: its own, files that it has mapped as others may have,
-and its peak. With ``--v2``, the checkpoint has sidecars and typed statistics, where the classic one has their text alone.
+``id``, and has then found files by one on ``day``; and its memory: its own, what it has mapped of files, and its peak.
+With ``--v2``, the checkpoint has sidecars and typed statistics, where the classic one has their text alone.
 """
 
 from __future__ import annotations

@@ -607,7 +607,7 @@ def test_another_process_finds_it(log, make, directory):
     assert counted()[1] == 0
 
 
-@pytest.mark.parametrize("most_bytes", ["1g", "60000"])
+@pytest.mark.parametrize("most_bytes", ["1g", "20000"])
 def test_processes_at_once(log, make, directory, most_bytes):
     """With room for all, and with so little that each deletes what others use."""
     write(log, make, "multi-part", "both", 3)
@@ -617,7 +617,7 @@ def test_processes_at_once(log, make, directory, most_bytes):
         assert found == {expected}
         assert (hits if most_bytes == "1g" else misses) > 0
     if most_bytes != "1g":
-        assert sum(path.stat().st_size for path in directory.iterdir()) <= 60_000
+        assert sum(path.stat().st_size for path in directory.iterdir()) <= 20_000
 
 
 def test_threads_at_once(log, make, directory):
