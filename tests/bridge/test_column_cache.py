@@ -56,15 +56,14 @@ def test_a_second_spark_uses_what_the_first_has_kept(sparks: Sparks, tmp_path: P
                 # Settings of the start alone name the directory.
                 f"SET spark.headwater.cache.directory = {other}",
                 f"SELECT count(*), min(id), max(id) FROM delta.`{table}`",
-                f"DESCRIBE HISTORY delta.`{table}`",
             ],
         )
         assert answers[1]["rows"] == [[7 * _FILES, 0, _FILES]], json.dumps(answers)
         counted.append(driver.run("scrape"))
         driver.stop()
     first, second = counted
-    assert (first.get("columnCacheHits_Count", 0), second.get("columnCacheMisses_Count", 0)) == (0, 0)
-    # Where the files are not kept, which rows of the checkpoint they are is not asked for.
-    assert first["columnCacheMisses_Count"] + 1 == second["columnCacheHits_Count"] == 4
+    assert first["columnCacheMisses_Count"] == 3  # the files, the counts of their rows, the bounds of the column
+    assert second["columnCacheHits_Count"] >= 4  # and which rows of the checkpoint the files are
+    assert second.get("columnCacheMisses_Count", 0) == 0
     assert first["columnCacheBytes_Value"] == sum(entry.stat().st_size for entry in cache.iterdir())
     assert not other.exists()

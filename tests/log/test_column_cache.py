@@ -10,7 +10,6 @@ import random
 import resource
 import shutil
 import subprocess
-import sys
 import threading
 import time
 from decimal import Decimal
@@ -28,24 +27,10 @@ from headwater.log.snapshot import load_snapshot
 from headwater.log.snapshot_cache import SnapshotCache
 from headwater.protocol.actions import DeletionVector
 from headwater.protocol.file_names import checkpoint_name
-from headwater.pruning import prune
 from headwater.stores import LocalStore
-from support.predicate_text import parse_predicate
-from support.processes import environment
+from support.kept_columns import COLUMNS, LEAVES, counted, keep_columns_in, shown
+from support.processes import environment, python
 
-COLUMNS = {
-    "i": "long",
-    "d": "double",
-    "s": "string",
-    "t": "timestamp",
-    "n": "decimal(25,3)",
-    "day": "date",
-    "flag": "boolean",
-    "never": "integer",
-    "p": "integer",
-}
-LEAVES = [(name,) for name in COLUMNS if name != "p"]
-PREDICATES = ["(`i` > 500)", "(`s` = 'm')", "(`p` = 1)", "(`i` < 300)", "(`d` > 0.5)"]
 _BOUNDS = pa.struct([("i", pa.int64()), ("d", pa.float64()), ("s", pa.string())])
 _PARSED = pa.struct(
     [
@@ -63,23 +48,16 @@ TYPES = ["text", "typed", "both"]
 @pytest.fixture
 def directory(tmp_path, monkeypatch):
     """A cache that keeps columns of checkpoints of any size."""
-    monkeypatch.setattr(checkpoint_reading, "_KEPT_BYTES", 0)
-    monkeypatch.setattr(column_cache, "FEWEST_BYTES", 0)
-    monkeypatch.setattr(column_cache, "_cache", None)
+    for module, name in ((checkpoint_reading, "_KEPT_BYTES"), (column_cache, "FEWEST_BYTES")):
+        monkeypatch.setattr(module, name, getattr(module, name))  # for its end
     place = tmp_path / "cache"
-    column_cache.configure({"directory": str(place)})
+    keep_columns_in(str(place))
     yield place
     column_cache.configure({})
 
 
 def entries(directory):
     return sorted(directory.glob("*.arrow"))
-
-
-def counted():
-    """Hits and misses since this was last asked."""
-    found = (counts.take() or {}).get("counts", {})
-    return found.get("columnCacheHits", 0), found.get("columnCacheMisses", 0)
 
 
 def _text(draw, number):
@@ -169,23 +147,6 @@ def _rewrite(path, how, draw):
         position = table.schema.get_field_index("add")
         table = pa.Table.from_pylist(rows, table.schema.set(position, pa.field("add", pa.struct(fields))))
     pq.write_table(table, path, row_group_size=draw.choice([5, 17, 1000]))
-
-
-def shown(snapshot):
-    """All that a snapshot says of its files, as text."""
-    partitions = snapshot.partition_values("p")
-    return repr(
-        [
-            # A typed pipeline first, then what reads the texts.
-            snapshot.statistics(LEAVES).to_pylist(),
-            snapshot.files.to_pylist(),
-            snapshot.files.schema,
-            partitions.to_pylist(),
-            [prune(snapshot, parse_predicate(text, "UTC")).to_pylist() for text in PREDICATES],
-            sorted(map(repr, snapshot.tombstones().to_pylist())),
-            (snapshot.num_files, snapshot.size_in_bytes, snapshot.has_deletion_vectors),
-        ]
-    )
 
 
 def without(log, directory):
@@ -554,33 +515,9 @@ def test_the_directory_may_go_at_any_time(log, make, directory):
         thread.join()
 
 
-_READER = """
-import sys, time
-sys.path.insert(0, {log_tests!r})
-import test_column_cache as tests
-from headwater import counts
-from headwater.log import checkpoint_reading, column_cache
-from headwater.log.snapshot import load_snapshot
-from headwater.stores import LocalStore
-checkpoint_reading._KEPT_BYTES = column_cache.FEWEST_BYTES = 0
-column_cache.configure({{"directory": sys.argv[2], "maxBytes": sys.argv[3]}})
-until = float(sys.argv[4])
-hits = misses = 0
-found = set()
-while True:
-    found.add(tests.shown(load_snapshot(sys.argv[1], LocalStore())))
-    seen = tests.counted()
-    hits, misses = hits + seen[0], misses + seen[1]
-    if time.time() > until:
-        break
-sys.stdout.buffer.write(repr((hits, misses, found)).encode())
-"""
-
-
 def start(log, directory, most_bytes="1g", until=0.0):
-    code = _READER.format(log_tests=os.path.dirname(__file__))
     return subprocess.Popen(
-        [sys.executable, "-c", code, log.path, str(directory), most_bytes, str(until)],
+        python("support.kept_columns", log.path, str(directory), most_bytes, str(until)),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment(),
@@ -592,14 +529,15 @@ def answer(process):
     assert process.returncode == 0, err.decode()
     assert b"not used" not in err
     assert b"can be kept" not in err
-    return eval(out)
+    hits, misses, found = json.loads(out)
+    return hits, misses, set(found)
 
 
 def test_another_process_finds_it(log, make, directory):
     write(log, make, "v2 parquet", "both", 2)
     expected = without(log, directory)
-    hits, misses, found = answer(start(log, directory))
-    assert (hits, misses > 0, found) == (0, True, {expected})
+    _, misses, found = answer(start(log, directory))
+    assert (misses > 0, found) == (True, {expected})
     hits, misses, found = answer(start(log, directory))
     assert (hits > 0, misses, found) == (True, 0, {expected})
     counted()

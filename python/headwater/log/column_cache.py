@@ -43,7 +43,9 @@ from headwater.log.files import no_values
 from headwater.protocol.properties import parse_bytes
 from headwater.warn_once import warn_once
 
-SETTING = "spark.headwater.cache."
+#: The settings of Spark's start.
+DIRECTORY = "spark.headwater.cache.directory"
+MOST = "spark.headwater.cache.maxBytes"
 #: Bytes of all entries, unless the operator says otherwise: paths, sizes and the bounds of a dozen columns of ten
 #: million files (``python -m bench.column_cache``).
 MOST_BYTES = 8 << 30
@@ -157,7 +159,7 @@ class ColumnCache:
         except _Spoiled as error:
             warn_once(
                 self.directory,
-                f"{SETTING}directory is not used: {self.directory} is {error}. It must be a directory of the user who "
+                f"{DIRECTORY} is not used: {self.directory} is {error}. It must be a directory of the user who "
                 "runs Spark's driver, with the mode 0700",
             )
             return False
@@ -209,22 +211,20 @@ _cache: ColumnCache | None = None
 
 
 def configure(settings: Mapping[str, str]) -> None:
-    """Use the directory that settings name, given without :data:`SETTING` at their beginning; none, where they name
-    none.
-    """
+    """Use the directory that settings name, given without ``spark.headwater.cache.``; none, where they name none."""
     global _cache
     _cache = None
     directory = os.path.expanduser(settings.get("directory", "").strip())
     if not directory:
         return
     if not os.path.isabs(directory) or not hasattr(os, "geteuid"):
-        warn_once(directory, f"{SETTING}directory is not used: {directory} is no absolute path of a POSIX system")
+        warn_once(directory, f"{DIRECTORY} is not used: {directory} is no absolute path of a POSIX system")
         return
     most_bytes = MOST_BYTES
     try:
         most_bytes = parse_bytes(settings.get("maxBytes", "").strip() or str(MOST_BYTES))
     except ValueError:
-        warn_once(directory, f"{SETTING}maxBytes is not used: {settings['maxBytes']} is no size like 8g")
+        warn_once(directory, f"{MOST} is not used: {settings['maxBytes']} is no size like 8g")
     _cache = ColumnCache(os.path.normpath(directory), most_bytes)
 
 
