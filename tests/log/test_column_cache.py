@@ -9,6 +9,7 @@ import os
 import random
 import resource
 import shutil
+import stat
 import subprocess
 import threading
 import time
@@ -348,9 +349,14 @@ def test_entries_that_are_none_are_not_used(log, make, directory, spoil):
     write(log, make, "classic", "text", 1)
     expected = shown(log.load())
     for path in entries(directory):
+        content = path.read_bytes()
         spoil(path)
         assert shown(log.load()) == expected
         assert shown(log.load()) == expected
+        if spoil is not _directory:
+            assert stat.S_IMODE(path.lstat().st_mode) == 0o600
+            assert not path.is_symlink()
+            assert path.read_bytes() == content
         if path.is_dir():
             path.rmdir()
             column_cache.configure({"directory": str(directory)})
@@ -466,10 +472,46 @@ def test_entries_not_used_for_longest_go(tmp_path):
     taken = counts.take()
     assert taken is not None
     assert 400_000 < taken["levels"]["columnCacheBytes"] <= 500_000
-    assert columns.write("huge", table_of(600_000)) is None
+    assert columns.write("huge", table_of(450_000)) is None
     assert len([path for path in entries(directory) if len(path.stem) == 64]) == 4
-    assert columns.write("large", table_of(450_000)) is not None
+    assert columns.write("large", table_of(430_000)) is not None
     assert len([path for path in entries(directory) if len(path.stem) == 64]) == 1
+
+
+def test_few_looks_are_enough_for_many_writers(tmp_path, monkeypatch):
+    """With hundreds of entries, to look at them for each new one would take longer than all else."""
+    looks = []
+    scan = os.scandir
+
+    def noted(path):
+        looks.append(path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", noted)
+    directory, most_bytes = tmp_path / "c", 4_000_000
+    writers = [FileColumns(ColumnCache(str(directory), most_bytes), bytes([number])) for number in range(8)]
+    most = 0
+    for number in range(600):
+        assert random.Random(number).choice(writers).write(str(number), table_of(8000)) is not None
+        if number % 10 == 0:
+            most = max(most, sum(path.stat().st_size for path in directory.iterdir()))
+    assert 3_000_000 < most <= most_bytes
+    assert looks.count(str(directory)) < 150
+    taken = counts.take()
+    assert taken is not None
+    assert taken["levels"]["columnCacheBytes"] <= most_bytes
+
+
+def test_an_entry_in_the_place_of_another_one_is_none(tmp_path):
+    columns = FileColumns(ColumnCache(str(tmp_path / "c")), b"")
+    for name in ("a", "b"):
+        assert columns.write(name, table_of(800)) is not None
+    paths = {name: tmp_path / "c" / f"{columns._digest(name)}.arrow" for name in ("a", "b")}
+    shutil.copy(paths["a"], tmp_path / "new")
+    os.rename(tmp_path / "new", paths["b"])
+    assert columns.read("a", table_of(8).schema, 100) is not None
+    assert columns.read("b", table_of(8).schema, 100) is None
+    assert not paths["b"].exists()
 
 
 def test_a_full_disk_is_no_error(log, make, directory, caplog):

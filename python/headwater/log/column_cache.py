@@ -17,8 +17,8 @@ Promises:
    once, and the directory may be deleted at any time.
 5. *No error.* What fails here, a full disk or a directory that may not be written to, is logged once.
 
-Files are sought and written under a lock of nobody: two processes that need the same column at the same time both parse
-it, and the later one replaces the other's file by an equal one.
+There is no lock on the directory: two processes that need the same column at the same time both read it from the
+checkpoint, and the later one replaces the other's entry by an equal one.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from threading import Lock
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -92,7 +93,12 @@ class ColumnCache:
     def __init__(self, directory: str, most_bytes: int = MOST_BYTES) -> None:
         self.directory = directory
         self._most_bytes = most_bytes
+        #: What there may be when somebody looks.
+        self._kept_bytes = most_bytes - most_bytes // 8
         self._rests_until = 0.0
+        self._looking = Lock()
+        #: Bytes of all entries, as this process knows them, and how many more it writes before it looks again.
+        self._total, self._allowance = 0, 0
 
     def read(self, digest: str, schema: pa.Schema, rows: int | None) -> pa.Table | None:
         """The table of an entry, mapped; None where there is none.
@@ -107,7 +113,7 @@ class ColumnCache:
         except FileNotFoundError:
             pass
         except (_Spoiled, *_FAILURES, ValueError, KeyError) as error:
-            warn_once(self.directory, f"an entry of the cache in {self.directory} is not used: {error}")
+            warn_once(self.directory, f"an entry of the cache in {self.directory} is not used: {_reason(error)}")
             if not (isinstance(error, OSError) and error.errno):  # else nothing is known to be wrong with the entry
                 with suppress(OSError):
                     os.unlink(path)
@@ -120,27 +126,32 @@ class ColumnCache:
             return None
         partial = os.path.join(self.directory, f"{secrets.token_hex(16)}.tmp")
         stored = table.select([name for name in table.column_names if table[name].null_count < table.num_rows])
-        if stored.nbytes > self._most_bytes:
+        if stored.nbytes > self._kept_bytes:
             return None
         try:
             if not self._is_there(makes=True):
                 return None
-            self._make_room(stored.nbytes)
+            looks = stored.nbytes > self._allowance
+            if looks:
+                self._make_room(stored.nbytes)
             try:
-                _write(partial, digest, stored, table.num_rows)
+                written = _write(partial, digest, stored, table.num_rows)
                 path = os.path.join(self.directory, f"{digest}.arrow")
                 os.rename(partial, path)
             except BaseException:
                 with suppress(OSError):
                     os.unlink(partial)
                 raise
-            self._make_room(0)
+            if looks:
+                self._make_room(0)
+            else:
+                self._take(written)
             return _mapped(path, digest, table.schema, table.num_rows)
         except FileNotFoundError:  # somebody deleted the directory, or made room, meanwhile
             return None
         except (_Spoiled, *_FAILURES) as error:
             self._rests_until = time.monotonic() + _REST_SECONDS
-            warn_once(self.directory, f"nothing can be kept in the cache in {self.directory} for now: {error}")
+            warn_once(self.directory, f"nothing can be kept in the cache in {self.directory} for now: {_reason(error)}")
             return None
 
     def _is_there(self, makes: bool = False) -> bool:
@@ -175,17 +186,30 @@ class ColumnCache:
                         yield _Entry(file.name, status.st_size, status.st_mtime_ns)
 
     def _make_room(self, needed: int) -> None:
-        """Delete entries until there is room for so many bytes."""
-        entries = sorted(self._entries(), key=lambda entry: entry.used)
-        total = sum(entry.bytes for entry in entries)
-        abandoned = (clock.milliseconds() - _ABANDONED_SECONDS * 1000) * 1_000_000
-        for entry in entries:
-            goes = total + needed > self._most_bytes if _ENTRY.fullmatch(entry.name) else entry.used < abandoned
-            if goes:
-                with suppress(FileNotFoundError):
-                    os.unlink(os.path.join(self.directory, entry.name))
-                total -= entry.bytes
+        """Look at the entries, and delete old ones until there is room for so many bytes.
+
+        With hundreds of entries, a look takes longer than to write one, so a process then writes some without another
+        look. What looks keep free is enough for eight that do so at once.
+        """
+        with self._looking:
+            entries = sorted(self._entries(), key=lambda entry: entry.used)
+            total = sum(entry.bytes for entry in entries)
+            abandoned = (clock.milliseconds() - _ABANDONED_SECONDS * 1000) * 1_000_000
+            for entry in entries:
+                is_whole = _ENTRY.fullmatch(entry.name) is not None
+                if total + needed > self._kept_bytes if is_whole else entry.used < abandoned:
+                    with suppress(FileNotFoundError):
+                        os.unlink(os.path.join(self.directory, entry.name))
+                    total -= entry.bytes
+            self._total, self._allowance = total, self._most_bytes // 64
         counts.level("columnCacheBytes", total)
+
+    def _take(self, written: int) -> None:
+        """Count what was written without a look."""
+        with self._looking:
+            self._total += written
+            self._allowance -= written
+        counts.level("columnCacheBytes", self._total)
 
 
 class FileColumns:
@@ -247,6 +271,11 @@ def columns_of(path: str, file: pa.NativeFile, modified: int | None) -> FileColu
     return FileColumns(cache, hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).digest())
 
 
+def _reason(error: Exception) -> str:
+    """What happened, without the name of an entry: so it is logged once."""
+    return (isinstance(error, OSError) and error.strerror) or str(error)
+
+
 def _check(status: os.stat_result, is_kind: Callable[[int], bool]) -> None:
     """Refuse what is not of the kind, or that others than this user may have written to."""
     if not is_kind(status.st_mode):
@@ -257,7 +286,8 @@ def _check(status: os.stat_result, is_kind: Callable[[int], bool]) -> None:
         raise _Spoiled(f"open to others, with the mode {stat.S_IMODE(status.st_mode):04o}")
 
 
-def _write(path: str, digest: str, table: pa.Table, rows: int) -> None:
+def _write(path: str, digest: str, table: pa.Table, rows: int) -> int:
+    """Write an entry; how many bytes it has."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "r+b", buffering=0) as file:
         with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
@@ -268,6 +298,7 @@ def _write(path: str, digest: str, table: pa.Table, rows: int) -> None:
         checksum = zlib.crc32(_TRAILER.pack(*parts, 0), checksum)
         file.seek(length)
         file.write(_TRAILER.pack(*parts, checksum))
+    return length + _TRAILER.size
 
 
 def _checksum(descriptor: int, length: int) -> int:
