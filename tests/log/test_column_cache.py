@@ -438,8 +438,15 @@ def table_of(size):
     return pa.table({"x": pa.array(range(size // 8), pa.int64())})
 
 
-def test_entries_not_used_for_longest_go(tmp_path):
+def test_entries_not_used_for_longest_go(tmp_path, monkeypatch):
     directory = tmp_path / "c"
+    write_entry, there = column_cache._write, []
+
+    def noted(path, digest, table, rows):
+        there.append(sum(path.stat().st_size for path in entries(directory) if len(path.stem) == 64) + table.nbytes)
+        return write_entry(path, digest, table, rows)
+
+    monkeypatch.setattr(column_cache, "_write", noted)
     columns = FileColumns(ColumnCache(str(directory), 500_000), b"")
     schema = table_of(8).schema
     (tmp_path / "c").mkdir(0o700)
@@ -476,6 +483,7 @@ def test_entries_not_used_for_longest_go(tmp_path):
     assert len([path for path in entries(directory) if len(path.stem) == 64]) == 4
     assert columns.write("large", table_of(430_000)) is not None
     assert len([path for path in entries(directory) if len(path.stem) == 64]) == 1
+    assert max(there) <= 500_000  # room is made before, not after
 
 
 def test_few_looks_are_enough_for_many_writers(tmp_path, monkeypatch):
