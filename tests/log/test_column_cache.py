@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import json
 import logging
 import os
@@ -484,6 +485,42 @@ def test_entries_not_used_for_longest_go(tmp_path, monkeypatch):
     assert columns.write("large", table_of(430_000)) is not None
     assert len([path for path in entries(directory) if len(path.stem) == 64]) == 1
     assert max(there) <= 500_000  # room is made before, not after
+
+
+KINDS_OF_VALUES = [
+    *(pa.null(), pa.bool_(), pa.int8(), pa.int64(), pa.float32(), pa.float64(), pa.date32(), pa.timestamp("us")),
+    *(pa.timestamp("us", "UTC"), pa.decimal128(38, 10), pa.decimal128(4, 1), pa.string(), pa.binary()),
+    *(pa.list_(pa.int32()), pa.map_(pa.string(), pa.string()), pa.struct([("x", pa.decimal128(20, 1))])),
+]
+
+
+def test_columns_of_nulls_come_back_and_take_no_room(tmp_path):
+    columns = FileColumns(ColumnCache(str(tmp_path / "c")), b"")
+    for rows in (0, 1, 70_000):
+        table = pa.table({str(kind): pa.nulls(rows, kind) for kind in KINDS_OF_VALUES})
+        for found in (columns.write(str(rows), table), columns.read(str(rows), table.schema, rows)):
+            assert found is not None
+            found.validate(full=True)
+            assert found.equals(table)
+    assert sum(path.stat().st_size for path in entries(tmp_path / "c")) < 5000
+
+
+def test_any_store_gives_files_that_can_be_told_apart(directory):
+    """Users' stores may give Python's own files."""
+    first = random.Random(1).randbytes(300_000) + (100_000).to_bytes(4, "little") + b"PAR1"
+    in_footer = bytearray(first)
+    in_footer[-90_000] ^= 1
+    seen = set()
+    for content, modified in ((first, 1), (first, 2), (bytes(in_footer), 1), (first[1:], 1)):
+        found = [
+            column_cache.columns_of("p", file, modified)
+            for file in (pa.BufferReader(content), pa.PythonFile(io.BytesIO(content), mode="r"))
+        ]
+        assert found[0] is not None
+        assert found[1] is not None
+        assert found[0]._identity == found[1]._identity
+        seen.add(found[0]._identity)
+    assert len(seen) == 4
 
 
 def test_few_looks_are_enough_for_many_writers(tmp_path, monkeypatch):

@@ -241,11 +241,12 @@ class ParquetActions:
     def __init__(self, store: Store, path: str, modified: int | None = None) -> None:
         self.path = path
         self._modified = modified
-        self._source = source = store.open_input(path)
+        source = store.open_input(path)
         self._content: pa.Buffer | None = None
         if source.size() <= _KEPT_BYTES:
             with source:
                 self._content = source.read_buffer()
+        self._source = source if self._content is None else None
         self._lock = Lock()
         self._users, self._users_lock = 0, Lock()
         self._opened: _OpenedFile | None = _OpenedFile(source if self._content is None else self._content)
@@ -286,7 +287,7 @@ class ParquetActions:
     @cached_property
     def kept(self) -> FileColumns | None:
         """What is kept on disk of its columns; None where that is not done."""
-        return None if self._content is not None else columns_of(self.path, self._source, self._modified)
+        return None if self._source is None else columns_of(self.path, self._source, self._modified)
 
     @cached_property
     def holding(self) -> Holding:
