@@ -253,9 +253,12 @@ def test_off_it_keeps_nothing(log, make, tmp_path, monkeypatch):
 
 
 def test_small_checkpoints_are_not_kept(log, make, directory, monkeypatch):
-    monkeypatch.undo()
     write(log, make, "classic", "text", 1)
-    column_cache.configure({"directory": str(directory)})
+    monkeypatch.undo()
+    monkeypatch.setattr(checkpoint_reading, "_KEPT_BYTES", 0)
+    log.load().statistics(LEAVES)
+    monkeypatch.undo()
+    monkeypatch.setattr(column_cache, "FEWEST_BYTES", 0)
     log.load().statistics(LEAVES)
     assert not directory.exists()
 
@@ -391,6 +394,9 @@ def test_what_lies_about_its_columns_is_not_used(log, make, directory, monkeypat
         for table in lies(name, schema, rows[0] if rows else 60):
             columns.write(name, table)
             assert shown(log.load()) == expected, (name, table.schema)
+    rows = pq.read_metadata(log.log / checkpoint_name(3)).num_rows
+    columns.write(checkpoint_reading._SELECTED, pa.table({"is_add": [True] * rows}))
+    assert shown(log.load()) == expected
 
 
 def test_a_checkpoint_that_was_replaced_is_read_again(log, make, directory):
@@ -437,6 +443,18 @@ def test_who_may_not_read_the_checkpoint_gets_nothing_of_it(log, make, directory
 def table_of(size):
     """A table whose entry takes a little more than so many bytes."""
     return pa.table({"x": pa.array(range(size // 8), pa.int64())})
+
+
+class AnotherEndpoint(LocalStore):
+    identity = "endpoint=elsewhere"
+
+
+def test_what_is_reached_with_other_options_is_kept_apart(log, make, directory):
+    log.checkpoint(3, *log.header(), make.add("a", '{"numRecords":1}'))
+    log.load()
+    counted()
+    load_snapshot(log.path, AnotherEndpoint())
+    assert counted()[0] == 0
 
 
 def test_entries_not_used_for_longest_go(tmp_path, monkeypatch):
@@ -511,16 +529,17 @@ def test_any_store_gives_files_that_can_be_told_apart(directory):
     in_footer = bytearray(first)
     in_footer[-90_000] ^= 1
     seen = set()
-    for content, modified in ((first, 1), (first, 2), (bytes(in_footer), 1), (first[1:], 1)):
+    cases = [(first, 1, ""), (first, 2, ""), (bytes(in_footer), 1, ""), (first[1:], 1, ""), (first, 1, "key=other")]
+    for content, modified, identity in cases:
         found = [
-            column_cache.columns_of("p", file, modified)
+            column_cache.columns_of("p", file, modified, identity)
             for file in (pa.BufferReader(content), pa.PythonFile(io.BytesIO(content), mode="r"))
         ]
         assert found[0] is not None
         assert found[1] is not None
         assert found[0]._identity == found[1]._identity
         seen.add(found[0]._identity)
-    assert len(seen) == 4
+    assert len(seen) == 5
 
 
 def test_few_looks_are_enough_for_many_writers(tmp_path, monkeypatch):
@@ -559,15 +578,23 @@ def test_an_entry_in_the_place_of_another_one_is_none(tmp_path):
     assert not paths["b"].exists()
 
 
-def test_a_full_disk_is_no_error(log, make, directory, caplog):
+def test_a_full_disk_is_no_error(log, make, directory, caplog, monkeypatch):
     """The system refuses files beyond a size, as a full disk does."""
     write(log, make, "classic", "text", 1)
     expected = without(log, directory)
+    tried, write_entry = [], column_cache._write
+
+    def noted(path, *args):
+        tried.append(path)
+        return write_entry(path, *args)
+
+    monkeypatch.setattr(column_cache, "_write", noted)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, hard))
     try:
         with caplog.at_level(logging.WARNING):
             assert [shown(log.load()) for _ in range(3)] == [expected] * 3
+        assert len(tried) == 2  # which rows are files, and the first that was too large; then no more for a while
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert len([record for record in caplog.records if "nothing can be kept" in record.getMessage()]) == 1
@@ -577,7 +604,7 @@ def test_a_full_disk_is_no_error(log, make, directory, caplog):
     assert len(entries(directory)) == len(LEAVES) + 3
 
 
-def test_the_directory_may_go_at_any_time(log, make, directory):
+def test_the_directory_may_go_at_any_time(log, make, directory, caplog):
     write(log, make, "classic", "text", 1)
     expected = shown(log.load())
     mapped = log.load()
@@ -600,6 +627,9 @@ def test_the_directory_may_go_at_any_time(log, make, directory):
     finally:
         done.set()
         thread.join()
+    assert caplog.records == []
+    assert column_cache._cache is not None
+    assert column_cache._cache._rests_until == 0  # what somebody deletes is no failure
 
 
 def start(log, directory, most_bytes="1g", until=0.0):

@@ -240,7 +240,7 @@ class ParquetActions:
 
     def __init__(self, store: Store, path: str, modified: int | None = None) -> None:
         self.path = path
-        self._modified = modified
+        self._modified, self._identity = modified, store.identity
         source = store.open_input(path)
         self._content: pa.Buffer | None = None
         if source.size() <= _KEPT_BYTES:
@@ -287,7 +287,7 @@ class ParquetActions:
     @cached_property
     def kept(self) -> FileColumns | None:
         """What is kept on disk of its columns; None where that is not done."""
-        return None if self._source is None else columns_of(self.path, self._source, self._modified)
+        return None if self._source is None else columns_of(self.path, self._source, self._modified, self._identity)
 
     @cached_property
     def holding(self) -> Holding:

@@ -7,7 +7,8 @@ looks at take no memory. What it holds is data of the log: bounds, counts, paths
 Promises:
 
 1. *Rights.* Only who has opened the checkpoint's file with its own rights can ask for a column: the name of an entry is
-   a digest of the file's path, size, time and last bytes, its footer among them. An overwritten file is another one.
+   a digest of the file's path, size, time and last bytes, its footer among them, and of what its store is reached
+   with. An overwritten file is another one.
 2. *Nobody else's files.* The directory is this user's, closed to all others and no link; so are the files. Otherwise
    the cache is not used.
 3. *Right or not there.* An entry appears whole, by a rename, and is never changed: a file that is cut off while it is
@@ -252,11 +253,13 @@ def configure(settings: Mapping[str, str]) -> None:
     _cache = ColumnCache(os.path.normpath(directory), most_bytes)
 
 
-def columns_of(path: str, file: pa.NativeFile, modified: int | None) -> FileColumns | None:
+def columns_of(path: str, file: pa.NativeFile, modified: int | None, identity: str) -> FileColumns | None:
     """What is kept of a Parquet file of the log; None where there is no cache, or the file is small.
 
     :param file: as the session's store has opened it.
     :param modified: its time, if that is known.
+    :param identity: that of the store. Who names an endpoint of his own, where a file of the same path and end is,
+        gives nothing to others.
     """
     cache = _cache
     if cache is None or (size := file.size()) < FEWEST_BYTES:
@@ -267,7 +270,7 @@ def columns_of(path: str, file: pa.NativeFile, modified: int | None) -> FileColu
         tail = hashlib.sha256(file.read_at(length, size - length)).hexdigest()
     except _FAILURES:  # who reads the file itself gets the error
         return None
-    parts = (_FORMAT, headwater.__version__, pa.__version__, path, size, modified, tail)
+    parts = (_FORMAT, headwater.__version__, pa.__version__, identity, path, size, modified, tail)
     return FileColumns(cache, hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).digest())
 
 
@@ -292,6 +295,8 @@ def _write(path: str, digest: str, table: pa.Table, rows: int) -> int:
     with os.fdopen(descriptor, "r+b", buffering=0) as file:
         with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
             writer.write_table(table)
+        if not os.path.samestat(os.fstat(descriptor), os.stat(path)):
+            raise FileNotFoundError(path)  # somebody has deleted the first one
         length = os.fstat(descriptor).st_size
         checksum = _checksum(descriptor, length)
         parts = (_MAGIC, length, rows, bytes.fromhex(digest))
@@ -327,8 +332,7 @@ def _mapped(path: str, digest: str, schema: pa.Schema, rows: int | None) -> pa.T
             raise _Spoiled(f"{found} rows in place of {rows}")
         _note_use(path, status)
         with pa.memory_map(path) as file:
-            opened = os.fstat(file.fileno())
-            if (opened.st_dev, opened.st_ino, opened.st_size) != (status.st_dev, status.st_ino, status.st_size):
+            if not os.path.samestat(os.fstat(file.fileno()), status) or file.size() != status.st_size:
                 raise FileNotFoundError(path)  # another process has just replaced it by an equal one
             content = file.read_buffer(length)
     finally:
