@@ -219,6 +219,11 @@ def _unwanted(*_):
     raise AssertionError("it is read")
 
 
+def _allocated_since(before):
+    time.sleep(0.01)
+    return pa.total_allocated_bytes() - before
+
+
 def test_what_is_mapped_takes_no_memory(tmp_path, log, make, directory):
     files = [make.add(f"{number:0200}", '{"numRecords":7,"minValues":{"id":5}}') for number in range(20_000)]
     log.checkpoint(1, *log.header(), *files)
@@ -232,7 +237,9 @@ def test_what_is_mapped_takes_no_memory(tmp_path, log, make, directory):
         cache.get(log.path, log.store)
         taken = counts.take()
         assert taken is not None
-        sizes.append((pa.total_allocated_bytes() - before, taken["levels"]["cachedBytes"]))
+        # Arrow's own threads let go of what they have read a moment later.
+        took = min(_allocated_since(before) for _ in range(20))
+        sizes.append((took, taken["levels"]["cachedBytes"]))
         del snapshot, cache
     assert sizes[0][0] > 4_000_000 < sizes[0][1]
     assert sizes[1][0] < 400_000 > sizes[1][1]  # also of the process that wrote it
@@ -422,6 +429,10 @@ def test_a_type_that_was_changed_is_another_column(log, make, directory):
     assert log.load().statistics([("c",)])["min.0"].type == pa.int32()
     log.commit(4, *log.header({"c": "decimal(12,1)"})[1:])
     assert log.load().statistics([("c",)])["max.0"].to_pylist() == [Decimal("4.0")]
+    counted()
+    for version, kind in ((3, pa.int32()), (4, pa.decimal128(12, 1)), (3, pa.int32())):
+        assert log.load(version).statistics([("c",)])["min.0"].type == kind
+    assert counted()[1] == 0
 
 
 class Forbidding(LocalStore):
