@@ -65,7 +65,13 @@ def entries(directory):
 def _text(draw, number):
     """The statistics of a file: mostly whole ones, some that lack a part, some damaged, some none."""
     low = draw.randrange(1000)
-    low_values = {"i": low, "d": low / 7, "s": draw.choice("amz"), "t": f"2024-01-0{1 + number % 9}T00:00:00.123Z"}
+    low_values = {
+        "i": low,
+        "j": -low,
+        "d": low / 7,
+        "s": draw.choice("amz"),
+        "t": f"2024-01-0{1 + number % 9}T00:00:00.123Z",
+    }
     low_values |= {"n": low, "day": f"2024-02-0{1 + number % 9}", "flag": number % 2 == 0}
     high_values = {**low_values, "i": low + draw.randrange(300), "d": low / 7 + 1, "s": low_values["s"] + "é"}
     chance = draw.random()

@@ -19,6 +19,7 @@ from support.predicate_text import parse_predicate
 
 COLUMNS = {
     "i": "long",
+    "j": "long",
     "d": "double",
     "s": "string",
     "t": "timestamp",
