@@ -544,17 +544,18 @@ def test_any_store_gives_files_that_can_be_told_apart(directory):
     in_footer = bytearray(first)
     in_footer[-90_000] ^= 1
     seen = set()
-    cases = [(first, 1, ""), (first, 2, ""), (bytes(in_footer), 1, ""), (first[1:], 1, ""), (first, 1, "key=other")]
-    for content, modified, identity in cases:
+    cases = [("p", first, 1, ""), ("p", first, 2, ""), ("p", bytes(in_footer), 1, ""), ("p", first[1:], 1, "")]
+    cases += [("q", first, 1, ""), ("p", first, 1, "key=other")]
+    for path, content, modified, identity in cases:
         found = [
-            column_cache.columns_of("p", file, modified, identity)
+            column_cache.columns_of(path, file, modified, identity)
             for file in (pa.BufferReader(content), pa.PythonFile(io.BytesIO(content), mode="r"))
         ]
         assert found[0] is not None
         assert found[1] is not None
         assert found[0]._identity == found[1]._identity
         seen.add(found[0]._identity)
-    assert len(seen) == 5
+    assert len(seen) == len(cases)
 
 
 def test_few_looks_are_enough_for_many_writers(tmp_path, monkeypatch):
