@@ -211,9 +211,13 @@ def batch(
     ]
 
 
+#: The file that a rewrite writes, as Spark names the one of the first task.
+_WRITTEN = "part-00000-written.parquet"
+
+
 def _written_file(store: MemoryStore) -> AddFile:
     """What a rewrite will write, for those who look into it; and a file of the table."""
-    store.put(f"{PATH}/written.parquet", _WIDER)
+    store.put(f"{PATH}/{_WRITTEN}", _WIDER)
     return _plain("3.parquet", STATS)(store)
 
 
@@ -252,7 +256,7 @@ IDENTITY = {"identity": [{"column": "i", "start": 1, "step": 1, "allowExplicitIn
 
 
 def _written(rows: int) -> list[Any]:
-    return [[data_file("written.parquet", rows, [[1, 9, 0], ["x", "y", 0]], size=len(_WIDER))]]
+    return [[data_file(_WRITTEN, rows, [[1, 9, 0], ["x", "y", 0]], size=len(_WIDER))]]
 
 
 def deep_clone(mode: str) -> list[tuple[str, Request]]:
