@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from headwater.log import checkpoint_reading, column_cache
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import Action, AddFile, Metadata, Protocol, RemoveFile, serialize
 from headwater.protocol.file_names import (
@@ -21,6 +22,7 @@ from headwater.protocol.file_names import (
     v2_checkpoint_name,
 )
 from headwater.stores import LocalStore
+from support.kept_columns import keep_columns_in
 
 _MAP = pa.map_(pa.string(), pa.string())
 _VECTOR = pa.struct(
@@ -218,3 +220,14 @@ def _make() -> Any:
         checkpoint_schema = CHECKPOINT
 
     return Make
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """That of a cache on disk, which keeps columns of checkpoints of any size."""
+    for module, name in ((checkpoint_reading, "_KEPT_BYTES"), (column_cache, "FEWEST_BYTES")):
+        monkeypatch.setattr(module, name, getattr(module, name))  # for its end
+    place = tmp_path / "cache"
+    keep_columns_in(str(place))
+    yield place
+    column_cache.configure({})
