@@ -59,12 +59,15 @@ def microseconds_of(days: int, hour: int, minute: int, second: int, fraction: in
     return days * MICROSECONDS_OF_DAY + (hour * 3600 + minute * 60 + second) * 1_000_000 + fraction
 
 
-def utc_offset(zone: tzinfo, microseconds: int) -> timedelta:
-    """A zone's offset when its clocks show a time; in a gap or an overlap the earlier one, as Java resolves them."""
+def utc_offset(zone: tzinfo, microseconds: int, fold: int = 0) -> timedelta:
+    """A zone's offset when its clocks show a time; in a gap or an overlap the earlier one, as Java resolves them.
+
+    :param fold: 1 for the later one.
+    """
     days, rest = divmod(microseconds, MICROSECONDS_OF_DAY)
     if not _FIRST_DAY <= days <= _LAST_DAY:
         # The same day of the calendar, in a year that ``datetime`` has.
         start = days_of(_EARLY if days < 0 else _LATE, 1, 1)
         days = start + (days - start) % _CYCLE_DAYS
     local = datetime.fromordinal(days + _EPOCH) + timedelta(microseconds=rest)
-    return local.replace(tzinfo=zone).utcoffset() or timedelta()
+    return local.replace(tzinfo=zone, fold=fold).utcoffset() or timedelta()

@@ -87,10 +87,23 @@ def test_what_is_not_sure_is_left_open(tmp_path, array, kind, options):
     assert found(tmp_path, pa.table({"c": array}), [("c", kind)], **options).values == [None]
 
 
-def test_marked_files_leave_days_and_times_open(tmp_path):
-    table = pa.table({"d": [datetime.date(2000, 1, 1)], "i": [1]})
-    marked = table.replace_schema_metadata({"org.apache.spark.legacyDateTime": ""})
-    assert found(tmp_path, marked, [("d", "date"), ("i", "long")]).values == [None, (1, 1, 0)]
+SPARK, MARK = "org.apache.spark.version", "org.apache.spark.legacyDateTime"
+
+
+@pytest.mark.parametrize(
+    ("said", "is_exact"),
+    [({}, False), ({MARK: ""}, False), ({SPARK: "2.4.8"}, False), ({SPARK: "4.0.0", MARK: ""}, False),
+     ({SPARK: "3.0.0"}, True), ({SPARK: "4.2.0"}, True)],
+)  # fmt: skip
+@pytest.mark.parametrize("since", [datetime.date(1582, 10, 14), datetime.date(1582, 10, 15)])
+def test_days_before_the_calendars_agree_are_left_open_unless_the_file_names_its_calendar(
+    tmp_path, said, is_exact, since
+):
+    """Later ones are the same in both."""
+    table = pa.table({"d": [since, datetime.date(2000, 1, 1)]}).replace_schema_metadata(said)
+    low = (since - datetime.date(1970, 1, 1)).days
+    expected = (low, 10957, 0) if is_exact or since.day == 15 else None
+    assert found(tmp_path, table, [("d", "date")]).values == [expected]
 
 
 def test_names_differ_in_case_and_may_be_ambiguous(tmp_path):

@@ -2,14 +2,15 @@
 
 Owns the way from a Parquet file of some version to columns as a definition of the table has them. Follows the
 protocol's chapters "Column Mapping", "Type Widening", "Deletion Vectors" and "Partition Value Serialization": columns
-are found by their physical names or ids, values of older types are widened, a column that a file lacks is null, and
-partition values come from the log. Promise: at most a row group's part of ``batch_rows`` rows is in memory.
+are found by their physical names or ids, values of older types are widened, days and times of Spark 2's calendar
+become those of Spark's, a column that a file lacks is null, and partition values come from the log. Promise: at most a row group's part of ``batch_rows`` rows is in memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +29,7 @@ from headwater.protocol.column_metadata import COLUMN_ID
 from headwater.protocol.partition_values import typed_value
 from headwater.protocol.types import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
 from headwater.stores import Store, absolute_path
+from headwater.stores.file_calendar import FileCalendar
 
 _FIELD_ID = b"PARQUET:field_id"
 
@@ -93,7 +95,7 @@ class ChangeReader:
 
     def _groups(self, parquet: pq.ParquetFile, file: ChangedFile, kinds: Sequence[RowKind]) -> Iterator[ChangedRows]:
         words = {kind.change_type for kind in kinds}
-        shape = parquet.schema_arrow
+        shape, calendar = parquet.schema_arrow, FileCalendar.of(parquet.metadata)
         sources = [self._source(field, shape) for field in self._columns]
         names = sorted({source.name for source in sources if source is not None})
         is_change_file = file.change_type is None
@@ -113,7 +115,7 @@ class ChangeReader:
                 else:
                     types = pa.repeat(pa.scalar(file.change_type, pa.string()), batch.num_rows)
                 columns = [
-                    self._column(batch, field, source, file)
+                    self._column(batch, field, source, file, calendar)
                     for field, source in zip(self._columns, sources, strict=True)
                 ]
                 rows = ChangedRows(columns, positions, types)
@@ -129,11 +131,16 @@ class ChangeReader:
         return _find(field, list(shape), by_id=self._by_id)
 
     def _column(
-        self, batch: pa.RecordBatch, field: StructField, source: pa.Field | None, file: ChangedFile
+        self,
+        batch: pa.RecordBatch,
+        field: StructField,
+        source: pa.Field | None,
+        file: ChangedFile,
+        calendar: FileCalendar,
     ) -> pa.Array:
         kind = field.type.to_arrow()
         if source is not None:
-            return _shaped(batch.column(source.name), field.type, by_id=self._by_id, source=source)
+            return _shaped(batch.column(source.name), field.type, source, _Reading(self._by_id, calendar))
         value = None
         if field.name.lower() in self._partitions:
             value = typed_value(file.partition_values.get(field.physical_name), field.name, field.type)
@@ -187,7 +194,14 @@ def _find(field: StructField, columns: Sequence[pa.Field], *, by_id: bool) -> pa
     return exact or next((column for column in columns if column.name.lower() == name.lower()), None)
 
 
-def _shaped(values: pa.Array, kind: DataType, *, by_id: bool, source: pa.Field) -> pa.Array:
+class _Reading(NamedTuple):
+    """How a file is read: whether columns are found by their ids, and the calendar of its days and times."""
+
+    by_id: bool
+    calendar: FileCalendar
+
+
+def _shaped(values: pa.Array, kind: DataType, source: pa.Field, reading: _Reading) -> pa.Array:
     """Values as a type of the table has them, at any depth."""
     target = kind.to_arrow()
     if isinstance(values, pa.ExtensionArray):
@@ -195,11 +209,11 @@ def _shaped(values: pa.Array, kind: DataType, *, by_id: bool, source: pa.Field) 
     nulls = values.is_null()
 
     def inner(of: DataType) -> Callable[[pa.Array, pa.Field], pa.Array]:
-        return lambda some, field: _shaped(some, of, by_id=by_id, source=field)
+        return lambda some, field: _shaped(some, of, field, reading)
 
     match kind:
         case StructType():
-            arrays = [_child(values, field, by_id=by_id) for field in kind]
+            arrays = [_child(values, field, reading) for field in kind]
             if not arrays:
                 return values
             return pa.StructArray.from_arrays(arrays, fields=list(target), mask=nulls)
@@ -220,18 +234,19 @@ def _shaped(values: pa.Array, kind: DataType, *, by_id: bool, source: pa.Field) 
             keys = inner(kind.key)(pairs.field(0), values.type.key_field)
             items = inner(kind.value)(pairs.field(1), values.type.item_field)
             return pa.MapArray.from_arrays(_offsets(entries), keys, items, type=target, mask=nulls)
+    values = reading.calendar.rebased(values, target)
     if values.type == target:
         return values
     # Times of other units; all else is widened, and a value that does not fit is an error.
     return values.cast(target, safe=not pa.types.is_timestamp(values.type))
 
 
-def _child(values: pa.Array, field: StructField, *, by_id: bool) -> pa.Array:
+def _child(values: pa.Array, field: StructField, reading: _Reading) -> pa.Array:
     columns = [values.type.field(i) for i in range(values.type.num_fields)]
-    found = _find(field, columns, by_id=by_id)
+    found = _find(field, columns, by_id=reading.by_id)
     if found is None:
         return pa.nulls(len(values), field.type.to_arrow())
-    return _shaped(values.field(columns.index(found)), field.type, by_id=by_id, source=found)
+    return _shaped(values.field(columns.index(found)), field.type, found, reading)
 
 
 def _offsets(lists: pa.Array) -> pa.Array:

@@ -43,6 +43,7 @@ from headwater.protocol.action_shapes import (
 from headwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from headwater.protocol.file_names import SIDECAR_DIRECTORY, CheckpointName, log_directory, parse_name
 from headwater.stores import Store
+from headwater.stores.file_calendar import FileCalendar
 
 #: The kinds of actions that are not of files.
 _STATE_SHAPES = (PROTOCOL, METADATA, TRANSACTION, DOMAIN_METADATA, SIDECAR)
@@ -220,6 +221,10 @@ class _OpenedFile:
         self.leaves: list[str] = [self.file.schema.column(i).path for i in range(len(self.file.schema.names))]
 
     @cached_property
+    def calendar(self) -> FileCalendar:
+        return FileCalendar.of(self.file.metadata)
+
+    @cached_property
     def positions(self) -> Mapping[str, Sequence[int]]:
         """By the name of a column, and of each that is nested in one, the positions of its leaves."""
         found = defaultdict[str, list[int]](list)
@@ -279,6 +284,11 @@ class ParquetActions:
     @property
     def schema(self) -> pa.Schema:
         return self._reader.schema
+
+    @property
+    def calendar(self) -> FileCalendar:
+        """The calendar of its typed columns."""
+        return self._reader.calendar
 
     @property
     def _leaves(self) -> list[str]:
@@ -479,7 +489,8 @@ class CheckpointStatistics:
                         adds = adds.filter(pa.array(part))
                 texts = adds.field("stats").cast(pa.string()) if has_texts else pa.nulls(len(adds), pa.string())
                 if fills and texts.null_count:
-                    texts = pc.coalesce(texts, texts_of(adds.field("stats_parsed"), self._is_instant))
+                    typed = texts_of(adds.field("stats_parsed"), self._is_instant, self._file.calendar.certain)
+                    texts = pc.coalesce(texts, typed)
             position += batch.num_rows
             if len(texts):
                 yield texts
@@ -510,7 +521,7 @@ class CheckpointStatistics:
             column = table.column("add")
             for name in ("stats_parsed", *path):
                 column = _child(column, name)
-            found[path] = keep(pa.table([column], ["x"]), self._selected).column(0)
+            found[path] = keep(pa.table([self._file.calendar.certain(column)], ["x"]), self._selected).column(0)
         return found
 
     def _count(self) -> int:

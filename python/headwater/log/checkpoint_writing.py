@@ -58,6 +58,7 @@ from headwater.protocol.file_names import (
     sidecar_name,
     v2_checkpoint_name,
 )
+from headwater.stores.file_calendar import PROLEPTIC_GREGORIAN
 
 #: Rows that are converted and written at a time, which bounds memory. Bench: ``python -m bench.checkpoint``.
 _ROWS_AT_ONCE = 65_536
@@ -212,7 +213,8 @@ class _ActionFile:
     """A Parquet file of actions under way, in memory: a struct column a kind, in each row all but one of them null."""
 
     def __init__(self, types: Mapping[str, pa.DataType]) -> None:
-        self.schema = pa.schema(list(types.items()))
+        # Else a Spark whose session has another mode would refuse the days of statistics before 1582, or move them.
+        self.schema = pa.schema(list(types.items()), metadata=dict(PROLEPTIC_GREGORIAN))
         self.num_rows = 0
         self._sink = io.BytesIO()
         # Paths and statistics hardly ever repeat: a dictionary would be built for each page and thrown away.

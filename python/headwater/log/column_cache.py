@@ -55,7 +55,7 @@ MOST_BYTES = 8 << 30
 #: in a tenth of a second (same bench, 40,000 files).
 FEWEST_BYTES = 4 << 20
 #: Goes into every name: raise it when what is kept under a name, or how it comes from a checkpoint, changes.
-_FORMAT = 1
+_FORMAT = 2
 #: The bytes at a file's end that its digest is of; more where the footer is larger.
 _TAIL_BYTES = 64 << 10
 #: The end of an entry: magic, bytes of Arrow before it, rows, the entry's own name, checksum of all before.

@@ -18,21 +18,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from headwater.julian import FIRST_DAY, FIRST_MICROSECOND
 from headwater.protocol.column_metadata import COLUMN_ID
 from headwater.protocol.columns import Leaf, Path
 from headwater.protocol.indexed_columns import has_bounds
 from headwater.protocol.types import INTEGERS, DataType, DecimalType, PrimitiveType
+from headwater.stores.file_calendar import FileCalendar
 
 #: Minimum, maximum and null count as :func:`~headwater.log.statistics.writing.statistics_json` takes them.
 Values = tuple[Any, Any, int | None]
 
 #: Factor and divisor that make microseconds.
 _UNITS = {"milliseconds": (1000, 1), "microseconds": (1, 1), "nanoseconds": (1, 1000)}
-#: Earlier days and times may be counted by the Julian calendar, as the reader knows: 1582-10-15, and 1900-01-01.
-_FIRST_DAY = -141_427
-_FIRST_MICROSECOND = -2_208_988_800_000_000
-#: Marks files whose days and times are counted by the Julian calendar.
-_LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 _FIELD_ID = b"PARQUET:field_id"
 
 
@@ -59,7 +56,7 @@ class _Chunks:
     def __init__(self, footer: pq.FileMetaData, by_id: bool) -> None:
         self._footer = footer
         self._by_id = by_id
-        self._legacy = any(key in (footer.metadata or {}) for key in _LEGACY)
+        self._calendar = FileCalendar.of(footer)
         # Other writers leave NaN out of a minimum and a maximum.
         self._counts_nan = (footer.created_by or "").startswith("parquet-mr")
         self._groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
@@ -107,7 +104,7 @@ class _Chunks:
             nulls += found.null_count
             if found.null_count == chunk.num_values or not has_bounds(kind):
                 continue
-            bounds = _bounds(found, stored, kind, self._counts_nan, self._legacy)
+            bounds = _bounds(found, stored, kind, self._counts_nan, self._calendar)
             if bounds is None:
                 return None
             lows.append(bounds[0])
@@ -116,7 +113,9 @@ class _Chunks:
         return _raw(low, kind), _raw(high, kind), nulls
 
 
-def _bounds(found: pq.Statistics, stored: pq.ColumnSchema, kind: DataType, counts_nan: bool, legacy: bool) -> Any:
+def _bounds(
+    found: pq.Statistics, stored: pq.ColumnSchema, kind: DataType, counts_nan: bool, calendar: FileCalendar
+) -> Any:
     """Minimum and maximum of one chunk in an ordered form; None where they are not surely those of the table's type."""
     if not found.has_min_max:
         return None
@@ -133,11 +132,11 @@ def _bounds(found: pq.Statistics, stored: pq.ColumnSchema, kind: DataType, count
             usable = counts_nan and physical in ("FLOAT", "DOUBLE") and not (isnan(low) or isnan(high))
             return (low, high) if usable else None
         if kind.name == "date":
-            usable = logical == "DATE" and not legacy and low >= _FIRST_DAY
+            usable = logical == "DATE" and calendar.is_exact(low, FIRST_DAY)
             return (low, high) if usable else None
         if kind.name in ("timestamp", "timestamp_ntz"):
             times = _microseconds(low, high, stored, kind.name == "timestamp")
-            return times if times is not None and not legacy and times[0] >= _FIRST_MICROSECOND else None
+            return times if times is not None and calendar.is_exact(times[0], FIRST_MICROSECOND) else None
         return (low.decode(), high.decode()) if logical == "STRING" and physical == "BYTE_ARRAY" else None
     except (ValueError, TypeError, ArithmeticError, pa.ArrowException):
         return None

@@ -21,13 +21,20 @@ _SECTIONS = ("minValues", "maxValues", "nullCount")
 Path = tuple[str, ...]
 
 
-def texts_of(column: pa.StructArray, is_instant: Callable[[Path], bool]) -> pa.Array:
+def texts_of(
+    column: pa.StructArray,
+    is_instant: Callable[[Path], bool],
+    certain: Callable[[pa.Array], pa.Array] = lambda values: values,
+) -> pa.Array:
     """The text of each row's statistics; null where the row says nothing.
 
     :param column: ``stats_parsed``.
     :param is_instant: whether times without a zone, at a path below the column, are instants in UTC nevertheless.
+    :param certain: what of a leaf's values may be used.
     """
-    sections = {name: _leaves(_field(column, name)) for name in _SECTIONS}
+    sections = {
+        name: {path: certain(leaf) for path, leaf in _leaves(_field(column, name)).items()} for name in _SECTIONS
+    }
     paths = list(dict.fromkeys(path for section in sections.values() for path in section))
     kinds = [_kind(sections, path, is_instant) for path in paths]
     values = [

@@ -15,6 +15,8 @@ import org.apache.parquet.schema.LogicalTypeAnnotation.{
   TimestampLogicalTypeAnnotation, TimeUnit
 }
 import org.apache.parquet.schema.PrimitiveType.PrimitiveTypeName.{BINARY, DOUBLE, FLOAT, INT32, INT64}
+import org.apache.spark.sql.execution.datasources.DataSourceUtils
+import org.apache.spark.sql.internal.LegacyBehaviorPolicy
 import org.apache.spark.sql.types._
 
 /**
@@ -25,7 +27,11 @@ final class ForeignStatistics(footer: ParquetMetadata, schema: StructType) {
   private val file = footer.getFileMetaData
   private val blocks = footer.getBlocks.asScala.toSeq
   private val chunks = blocks.map(_.getColumns.asScala.map(c => c.getPath.toArray.toSeq.map(_.toLowerCase) -> c).toSeq)
-  private val isJulian = ForeignStatistics.Legacy.exists(file.getKeyValueMetaData.containsKey)
+  // Whether Spark reads days and times as they are, whatever its session's settings are.
+  private val isProleptic = {
+    val calendar = DataSourceUtils.datetimeRebaseSpec(file.getKeyValueMetaData.get, LegacyBehaviorPolicy.LEGACY.toString)
+    calendar.mode == LegacyBehaviorPolicy.CORRECTED
+  }
   // Other writers leave NaN out of a minimum and a maximum.
   private val countsNaN = Option(file.getCreatedBy).exists(_.startsWith("parquet-mr"))
 
@@ -89,7 +95,7 @@ final class ForeignStatistics(footer: ParquetMetadata, schema: StructType) {
 
   /** Earlier days and times may be counted by the Julian calendar, as the reader knows. */
   private def since(raw: Any, first: Long): Any = raw match {
-    case number: java.lang.Number if !isJulian && number.longValue >= first => number
+    case number: java.lang.Number if isProleptic || number.longValue >= first => number
     case _ => null
   }
 
@@ -112,8 +118,6 @@ final class ForeignStatistics(footer: ParquetMetadata, schema: StructType) {
 
 private object ForeignStatistics {
   val Unknown: Seq[Any] = Seq(null, null, null)
-  /** Mark files whose days and times are counted by the Julian calendar. */
-  val Legacy: Seq[String] = Seq("org.apache.spark.legacyDateTime", "org.apache.spark.legacyINT96")
   /** 1582-10-15. */
   val FirstDay: Long = -141427L
   /** 1900-01-01. */

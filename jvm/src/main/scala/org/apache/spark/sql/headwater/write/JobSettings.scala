@@ -9,7 +9,7 @@ import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec
 import org.apache.spark.sql.execution.columnar.{InMemoryRelation, InMemoryTableScanExec}
 import org.apache.spark.sql.execution.datasources.VariantMetadata
 import org.apache.spark.sql.headwater.bridge.JobProperties
-import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.internal.{LegacyBehaviorPolicy, SQLConf}
 import org.apache.spark.sql.types.{DataType, StructType, VariantType}
 
 /** Spark settings that one job has and its session has not: the handler chooses them, and says for small jobs which. */
@@ -45,6 +45,15 @@ object JobSettings {
       case struct: StructType => VariantMetadata.isVariantStruct(struct)
       case _ => false
     })
+
+  /**
+   * Files count days and times by Parquet's calendar even if the session asks for Spark 2's (`LEGACY`): the bounds in the log, and other
+   * engines, know no other one.
+   */
+  def calendar(conf: SQLConf): Map[String, String] =
+    Seq(SQLConf.PARQUET_REBASE_MODE_IN_WRITE.key, SQLConf.PARQUET_INT96_REBASE_MODE_IN_WRITE.key)
+      .filter(conf.getConfString(_).equalsIgnoreCase(LegacyBehaviorPolicy.LEGACY.toString))
+      .map(_ -> LegacyBehaviorPolicy.CORRECTED.toString).toMap
 
   /** Runs `body` with the settings, on the driver and in the tasks of the jobs it starts. */
   def within[T](session: SparkSession, settings: Map[String, String])(body: => T): T = if (settings.isEmpty) body

@@ -44,7 +44,7 @@ object WriteJob {
         }
         (committer.files, Option.when(specification.tracked)(committer.tracked))
       }
-    def settings = JobSettings.of(execution.optimizedPlan, specification)
+    def settings = JobSettings.of(execution.optimizedPlan, specification) ++ JobSettings.calendar(session.sessionState.conf)
     try JobSettings.within(session, settings) {
         if (session.sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY) == null) SQLExecution.withNewExecutionId(execution)(run())
         else run()
