@@ -22,6 +22,7 @@ FLOORS: tuple[frozenset[str], ...] = (
             "errors",
             "grouping",
             "hooks",
+            "julian",
             "printable",
             "recent",
             "redaction",

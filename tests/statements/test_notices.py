@@ -104,6 +104,13 @@ def test_settings_without_effect_are_warned_of_once(tmp_path, make_statement, sa
     assert said() == []
 
 
+@pytest.mark.parametrize(("value", "is_warned_of"), [("legacy", True), ("CORRECTED", False), ("EXCEPTION", False)])
+def test_only_values_without_effect_are_warned_of(said, monkeypatch, value, is_warned_of):
+    monkeypatch.setattr("headwater.warn_once._WARNED", {})
+    notices.of_settings({"spark.sql.parquet.datetimeRebaseModeInWrite": value})
+    assert bool(said()) is is_warned_of
+
+
 UNIFORM = {"delta.universalFormat.enabledFormats": "iceberg"}
 
 

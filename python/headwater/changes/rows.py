@@ -2,8 +2,9 @@
 
 Owns the way from a Parquet file of some version to columns as a definition of the table has them. Follows the
 protocol's chapters "Column Mapping", "Type Widening", "Deletion Vectors" and "Partition Value Serialization": columns
-are found by their physical names or ids, values of older types are widened, days and times of Spark 2's calendar
-become those of Spark's, a column that a file lacks is null, and partition values come from the log. Promise: at most a row group's part of ``batch_rows`` rows is in memory.
+are found by their physical names or ids, values of older types are widened, days and times of Spark 2's calendar become
+those that Spark reads, a column that a file lacks is null, and partition values come from the log. Promise: at most a
+row group's part of ``batch_rows`` rows is in memory.
 """
 
 from __future__ import annotations

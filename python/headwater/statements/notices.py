@@ -14,7 +14,7 @@ from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.properties import PROPERTIES
 from headwater.schema.iceberg import is_converted
-from headwater.statements.settings import SETTINGS, UNUSED_OPTIONS, UNUSED_SETTINGS
+from headwater.statements.settings import SETTINGS, UNUSED_OPTIONS, UNUSED_SETTINGS, UNUSED_VALUES
 from headwater.suggestions import did_you_mean
 from headwater.warn_once import warn_once
 
@@ -61,7 +61,10 @@ def of_options(given: Mapping[str, str | None]) -> None:
 
 def of_settings(settings: Mapping[str, str]) -> None:
     """Warn of settings of the session that have no effect; once each while the process lives."""
-    for name in settings:
+    for name, value in settings.items():
+        without_effect, why = UNUSED_VALUES.get(name, (None, ""))
+        if value.strip().upper() == without_effect:
+            warn_once(name, f"the setting {name} = {value} has no effect here: {why}")
         unused = name if name in UNUSED_SETTINGS else next((n for n in _UNUSED_FAMILIES if name.startswith(n)), None)
         if unused is not None:
             warn_once(name, f"the setting {name} has no effect here: {UNUSED_SETTINGS[unused]}")

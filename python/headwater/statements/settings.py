@@ -384,6 +384,14 @@ UNUSED_OPTIONS: Mapping[str, str] = {
     "useNullIntolerantEqualityWithDPO": "a dynamic overwrite replaces the partition of null values, too",
 }
 
+#: Settings of Spark's own, each with a value that does nothing here.
+UNUSED_VALUES: Mapping[str, tuple[str, str]] = {
+    "spark.sql.parquet.datetimeRebaseModeInWrite": (
+        "LEGACY",
+        "days and times are always written in the calendar of Parquet and of other engines; Spark reads the same rows",
+    ),
+}
+
 #: Names of the code's own, which no user sets.
 INTERNAL = ("spark.headwater.job", "spark.headwater.transaction")
 
@@ -412,6 +420,9 @@ def markdown() -> str:
     lines += ["", "Nor do these options of its readers and writers; a query that has one is warned of once.", ""]
     lines += ["| option | instead |", "| --- | --- |"]
     lines += [f"| `{name}` | {why} |" for name, why in UNUSED_OPTIONS.items()]
+    lines += ["", "Of Spark's own settings, these values do nothing here, and are warned of once.", ""]
+    lines += ["| setting | instead |", "| --- | --- |"]
+    lines += [f"| `{name}` = `{value}` | {why} |" for name, (value, why) in UNUSED_VALUES.items()]
     lines += ["", "This file is generated: `python -m headwater.statements.settings > docs/settings.md`.", ""]
     return "\n".join(lines)
 

@@ -2,8 +2,9 @@
 
 Owns the way from the JSON text or the ``stats_parsed`` columns of statistics to minimum, maximum and null count of a
 leaf column. Follows the protocol's chapter "Per-file Statistics". Promise: a bound is either right or null. What is
-absent, damaged, of the wrong type or not a number gives null for that file; maxima of timestamps, which the protocol
-truncates to milliseconds, are widened by 999 microseconds, so that they bound but need not be a value of the file.
+absent, damaged, of the wrong type, not a number or of a day that the Julian calendar skips gives null for that file;
+maxima of timestamps, which the protocol truncates to milliseconds, are widened by 999 microseconds, so that they bound
+but need not be a value of the file.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import HeadwaterError
+from headwater.julian import FIRST_DAY
 from headwater.log.files import FileBlock
 from headwater.log.statistics.json_values import JsonPath, read_ahead, values_of
 from headwater.protocol.partition_values import parse_date, parse_timestamp
 from headwater.protocol.types import INTEGERS, DataType, DecimalType, PrimitiveType, StructType
+from headwater.times import MICROSECONDS_OF_DAY
 
 #: Below the precision at which a double cannot tell two decimals apart, the quick parser's doubles are exact.
 _EXACT_DOUBLE_DIGITS = 15
@@ -382,6 +385,8 @@ def _decimals(values: list[Any], data_type: DecimalType) -> pa.Array:
 def _finish(values: pa.Array, leaf: Leaf, kind: str) -> pa.Array:
     """What makes a value a bound: widened where writers truncate, null where it compares with nothing."""
     wanted = leaf.arrow_type
+    if pa.types.is_temporal(wanted):
+        values = _without_skipped_days(values)
     if pa.types.is_timestamp(wanted):
         if kind == "maxValues":
             room = pc.less(values, pa.scalar(2**63 - 1 - _TRUNCATED_MICROSECONDS))
@@ -396,6 +401,22 @@ def _finish(values: pa.Array, leaf: Leaf, kind: str) -> pa.Array:
             choose = pc.min_element_wise if kind == "minValues" else pc.max_element_wise
             values = choose(values, as_float)
     return values
+
+
+def _without_skipped_days(values: pa.Array) -> pa.Array:
+    """Dates or microseconds, without those of the ten days that Spark 2's calendar skips. A writer in Spark's legacy
+    mode records such a day and writes a later one, so they are no bounds.
+    """
+    is_date = pa.types.is_date(values.type)
+    counts = values.cast(pa.int32()) if is_date else values
+    # Times are of these days in some time zone.
+    end = FIRST_DAY if is_date else (FIRST_DAY + 1) * MICROSECONDS_OF_DAY
+    least = pc.min(counts).as_py()
+    if least is None or least >= end:
+        return values
+    start = FIRST_DAY - 10 if is_date else (FIRST_DAY - 11) * MICROSECONDS_OF_DAY
+    skipped = pc.and_(pc.greater_equal(counts, start), pc.less(counts, end))
+    return pc.if_else(skipped, pa.scalar(None, values.type), values)
 
 
 def _nulls(count: int, data_type: pa.DataType) -> pa.ChunkedArray:
