@@ -1,5 +1,7 @@
 """The calendar of Spark 2, judged by the tables that Spark's readers follow, which lie in PySpark's JARs."""
 
+from __future__ import annotations
+
 import importlib.util
 import json
 import zipfile
@@ -20,10 +22,16 @@ _ZONES = [
 ]  # fmt: skip
 
 
+#: From which second on, and what is added from there.
+Table = tuple[np.ndarray, np.ndarray]
+
+
 @pytest.fixture(scope="module")
-def tables():
-    """Per zone, what Spark adds to seconds, from which one on."""
+def tables() -> dict[str, Table]:
+    """By zone."""
     spec = importlib.util.find_spec("pyspark")
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
     jars = Path(spec.submodule_search_locations[0]) / "jars"
     for jar in (jar for name in ("sql-api", "catalyst") for jar in jars.glob(f"spark-{name}_*.jar")):
         with zipfile.ZipFile(jar) as content:
@@ -33,18 +41,19 @@ def tables():
     pytest.skip("the JARs of PySpark are not there")
 
 
-def moved(table, seconds):
+def moved(table: Table, seconds: np.ndarray) -> np.ndarray:
     switches, differences = table
-    return seconds + differences[np.maximum(np.searchsorted(switches, seconds, side="right") - 1, 0)]
+    found: np.ndarray = seconds + differences[np.maximum(np.searchsorted(switches, seconds, side="right") - 1, 0)]
+    return found
 
 
-def test_days_are_those_of_spark(tables):
+def test_days_are_those_of_spark(tables: dict[str, Table]) -> None:
     days = np.arange(-750_000, 1000)
     assert (days_from_julian(days) == moved(tables["UTC"], days * 86_400) // 86_400).all()
 
 
 @pytest.mark.parametrize("zone", _ZONES)
-def test_times_are_those_of_spark(tables, zone):
+def test_times_are_those_of_spark(tables: dict[str, Table], zone: str) -> None:
     near = [switch + some for switch in tables[zone][0] for some in (-3600, -1, 0, 1, 3600)]
     seconds = np.array([*near, *np.random.default_rng(7).integers(-62_200_000_000, 2_000_000_000, 1000)])
     found = microseconds_from_julian(seconds * _SECOND + 7, time_zone_of(zone))

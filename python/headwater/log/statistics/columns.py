@@ -385,7 +385,7 @@ def _decimals(values: list[Any], data_type: DecimalType) -> pa.Array:
 def _finish(values: pa.Array, leaf: Leaf, kind: str) -> pa.Array:
     """What makes a value a bound: widened where writers truncate, null where it compares with nothing."""
     wanted = leaf.arrow_type
-    if pa.types.is_temporal(wanted):
+    if pa.types.is_date(wanted) or pa.types.is_timestamp(wanted):
         values = _without_skipped_days(values)
     if pa.types.is_timestamp(wanted):
         if kind == "maxValues":

@@ -132,6 +132,7 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
       key.startsWith("spark.sql.sources.") || key.startsWith("spark.sql.files.") || key == "spark.sql.caseSensitive" ||
       key.startsWith("spark.delta.") || key.startsWith("spark.io.delta.") || key.startsWith("spark.hadoop.delta.") ||
       key == "spark.sql.parquet.compression.codec" || key == "spark.sql.shuffle.partitions" ||
+      key == "spark.sql.parquet.datetimeRebaseModeInWrite" ||
       CatalogSettings.isOne(conf, key)
     }
     SessionSettings(
