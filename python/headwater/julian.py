@@ -44,7 +44,7 @@ def microseconds_from_julian(times: np.ndarray, zone: tzinfo) -> np.ndarray:
     days, rest = np.divmod(distinct + _microseconds(_standard_offset(zone)), MICROSECONDS_OF_DAY)
     shown = days_from_julian(days) * MICROSECONDS_OF_DAY + rest
     offsets = [min(_microseconds(utc_offset(zone, int(time), fold)) for fold in (0, 1)) for time in shown]
-    moved = times.copy()
+    moved: np.ndarray = times.copy()
     moved[is_old] = (shown - np.array(offsets))[places]
     return moved
 
