@@ -1,14 +1,19 @@
 """Column mapping."""
 
+from dataclasses import replace
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headwater.errors import HeadwaterError
 from headwater.protocol.column_metadata import COLUMN_ID, PHYSICAL_NAME
-from headwater.protocol.columns import all_fields
+from headwater.protocol.columns import all_fields, map_fields
 from headwater.protocol.types import ArrayType, MapType, PrimitiveType, StructField, StructType
 from headwater.schema.evolution import NewColumn, add_columns
 from headwater.schema.mapping import (
     assign,
+    check_enabling,
     check_mode_change,
     logical_path,
     max_column_id,
@@ -51,6 +56,29 @@ def test_a_table_that_turns_mapping_on_keeps_its_names():
     assert all(field.physical_name == field.name for _, field in all_fields(mapped))
     assert mapped.find("st").type.find("x").metadata[PHYSICAL_NAME] == "X"
     assert strip(mapped) == SCHEMA
+
+
+@given(st.data())
+def test_mapping_is_enabled_only_over_names_that_the_files_have(data):
+    """Whatever an earlier mapping has left: it is refused, or each field has its own name and an id of its own."""
+
+    def left(field, _):
+        metadata = {}
+        if data.draw(st.booleans()):
+            metadata[COLUMN_ID] = data.draw(st.integers(1, 20))
+        if data.draw(st.booleans()):
+            metadata[PHYSICAL_NAME] = data.draw(st.sampled_from([field.name, field.name, "col-1"]))
+        return replace(field, metadata=metadata)
+
+    schema = map_fields(SCHEMA, left)
+    mapped, _ = assign(schema, 0, keep_names=True)
+    fields = [field for _, field in all_fields(mapped)]
+    right = all(field.physical_name == field.name for field in fields)
+    if right and len({field.metadata[COLUMN_ID] for field in fields}) == len(fields):
+        check_enabling(schema, "/t")
+    else:
+        with pytest.raises(HeadwaterError, match="COLUMN_MAPPING_METADATA_ALREADY_EXISTS"):
+            check_enabling(schema, "/t")
 
 
 def test_paths_there_and_back():

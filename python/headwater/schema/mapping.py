@@ -34,6 +34,27 @@ def check_mode_change(old: Mapping[str, str], new: Mapping[str, str]) -> None:
         raise HeadwaterError("DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE", {"oldMode": before, "newMode": after})
 
 
+def check_enabling(schema: StructType, table_path: str) -> None:
+    """Refuse to map columns whose fields still say of an earlier mapping what the files do not have: from then on, old
+    rows would be read by names that are in no file.
+
+    :param schema: of a table that maps no columns. Its files have the logical names.
+    :raises HeadwaterError:
+        ``DELTA_ENABLING_COLUMN_MAPPING_DISALLOWED_WHEN_COLUMN_MAPPING_METADATA_ALREADY_EXISTS``.
+    """
+    left, seen = [], set()
+    for path, field in all_fields(schema):
+        number = field.metadata.get(COLUMN_ID)
+        if field.physical_name != field.name or number is not None and number in seen:
+            left.append(format_name(path))
+        seen.add(number)
+    if left:
+        raise HeadwaterError(
+            "DELTA_ENABLING_COLUMN_MAPPING_DISALLOWED_WHEN_COLUMN_MAPPING_METADATA_ALREADY_EXISTS",
+            {"tablePath": table_path, "columns": ", ".join(left)},
+        )
+
+
 def max_column_id(configuration: Mapping[str, str], schema: StructType) -> int:
     """The highest id ever given: the table property, or the schema's highest where that is more or the property
     missing. Nested ids count, too.

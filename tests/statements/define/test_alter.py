@@ -7,7 +7,8 @@ from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.protocol.actions import AddFile
 from headwater.statements.commit.opening import CACHE, open_snapshot
 from headwater.transaction import Transaction
-from support.requests import actions, alter_table, check_same_schema, create_request, create_table, schema_json
+from support.commits import edit_creation
+from support.requests import actions, alter_table, called, check_same_schema, create_request, create_table, schema_json
 
 
 @pytest.fixture
@@ -141,6 +142,40 @@ def test_turning_column_mapping_on_keeps_the_names_files_have(table, statement):
     snapshot = alter(table, statement, set_property("delta.columnMapping.mode", "name"))
     assert [f.physical_name for f in snapshot.schema] == ["a", "s"]
     assert snapshot.metadata.configuration["delta.columnMapping.maxColumnId"] == "3"
+
+
+def leave_mapping(path, name):
+    """Another writer has turned column mapping off and left its metadata in the schema."""
+
+    def edit(action):
+        if "metaData" in action:
+            schema = json.loads(action["metaData"]["schemaString"])
+            schema["fields"][0]["metadata"] = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": name}
+            action["metaData"]["schemaString"] = json.dumps(schema)
+
+    edit_creation(path, edit)
+    CACHE.forget(str(path))
+
+
+def test_column_mapping_over_what_an_earlier_one_left(table, statement):
+    """The files have the logical names: reading them by others gives nulls."""
+    leave_mapping(table, "col-1")
+    change = set_property("delta.columnMapping.mode", "name")
+    condition = "DELTA_ENABLING_COLUMN_MAPPING_DISALLOWED_WHEN_COLUMN_MAPPING_METADATA_ALREADY_EXISTS"
+    assert "its columns a still" in refused(table, statement, condition, change)
+    refused(table, statement, condition, change, set_property("delta.enableIcebergCompatV2", "true"))
+    clone = {"table": f"{table}2", "mode": "create", "source": str(table), "arguments": {"isShallow": True}}
+    with pytest.raises(HeadwaterError, match=condition):
+        called("clone")({**clone, "properties": {"delta.columnMapping.mode": "name"}}, statement)
+    # What the error advises.
+    alter(table, statement, set_property("delta.columnMapping.mode", "none"))
+    assert [f.physical_name for f in alter(table, statement, change).schema] == ["a", "s"]
+
+
+def test_column_mapping_over_names_that_files_have(table, statement):
+    leave_mapping(table, "a")
+    snapshot = alter(table, statement, set_property("delta.columnMapping.mode", "name"))
+    assert [(f.physical_name, f.metadata["delta.columnMapping.id"]) for f in snapshot.schema] == [("a", 1), ("s", 2)]
 
 
 def test_properties_are_taken_away(table, statement):

@@ -110,6 +110,8 @@ class Draft:
         nested = iceberg.needs_nested_ids(configuration)
         was_mapped = before.get(properties.COLUMN_MAPPING_MODE) != "none"
         if properties.COLUMN_MAPPING_MODE.of(configuration) != "none" and (nested or not was_mapped):
+            if not was_mapped:
+                mapping.check_enabling(schema, self.snapshot.table_path)
             highest = mapping.max_column_id(configuration, schema)
             schema, highest = mapping.assign(schema, highest, keep_names=True, nested=nested)
             configuration[properties.MAX_COLUMN_ID.name] = str(highest)
