@@ -47,7 +47,7 @@ FLOORS: tuple[frozenset[str], ...] = (
 FLOOR = {room: number for number, floor in enumerate(FLOORS) for room in floor}
 #: The same inside ``statements/``: what statements share, then the statements themselves in their order.
 STATEMENTS: tuple[frozenset[str], ...] = (
-    frozenset({"column_uses", "expressions", "failures", "internal_names", "refusals", "settings"}),
+    frozenset({"column_uses", "expressions", "failures", "internal_names", "known_options", "refusals", "settings"}),
     frozenset({"notices"}),
     frozenset({"commit"}),
     frozenset({"files"}),

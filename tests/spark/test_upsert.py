@@ -387,7 +387,7 @@ REFUSED_OPTIONS: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("DELTA_ILLEGAL_OPTION", {"ignoreNullUpdates": "perhaps"}, ("perhaps",)),
     ("DELTA_ILLEGAL_OPTION", {"tombstoneRetention": "1 day"}, ("sequenceBy",)),
     ("DELTA_INVALID_INTERVAL", {"sequenceBy": "at", "deleteWhen": "gone", "tombstoneRetention": "soon"}, ("soon",)),
-    ("HEADWATER_UNKNOWN_UPSERT_OPTION", {"sequenceBy ": "at"}, ("Did you mean sequenceBy?",)),
+    ("HEADWATER_UNKNOWN_OPTION", {"sequenceBy ": "at"}, ("Did you mean sequenceBy?",)),
     ("HEADWATER_UPSERT_WITHOUT_KEYS", {"idCols": None, "deleteWhen": "gone"}, ("deleteWhen",)),
     ("HEADWATER_UPSERT_NEEDS_APPEND", {"mode": "overwrite"}, ("overwrite",)),
     ("DELTA_INCOMPATIBLE_DATAFRAME_OPTIONS", {"partitionOverwriteMode": "dynamic"}, ("idCols",)),
@@ -456,7 +456,7 @@ def test_streams_that_cannot_be(spark, tmp_path):
 
     refused("HEADWATER_UPSERT_NEEDS_APPEND", start("complete", idCols="value"), "complete")
     refused("DELTA_UNSUPPORTED_OUTPUT_MODE", start("update"), "update")
-    refused("HEADWATER_UNKNOWN_STREAM_OPTION", start("update", idCols="value", sequencBy="count"), "sequenceBy")
+    refused("HEADWATER_UNKNOWN_OPTION", start("update", idCols="value", sequencBy="count"), "sequenceBy")
     refused("HEADWATER_UPSERT_WITHOUT_KEYS", start("complete", sequenceBy="count"), "sequenceBy")
     refused("DELTA_ILLEGAL_OPTION", start("update", idCols="value", storedAs="scd3"), "scd3")
     assert not (tmp_path / "t").exists()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from headwater.statements import notices
-from headwater.statements.settings import INTERNAL, SETTINGS, UNUSED_OPTIONS, UNUSED_SETTINGS, markdown
+from headwater.statements.settings import INTERNAL, SETTINGS, UNUSED_SETTINGS, markdown
 from support.paths import ROOT
 
 NAME = re.compile(r"""["'](spark\.(?:headwater|databricks)\.[A-Za-z0-9_.]*)""")
@@ -62,14 +62,6 @@ STORES = (
     "spark.io.delta.storage.S3DynamoDBLogStore.x",
     "spark.hadoop.delta.enableFastS3AListFrom",
 )
-PEERS_OPTIONS = """
-dataChange endingTimestamp endingVersion excludeRegex failOnDataLoss ignoreChanges ignoreDeletes ignoreFileDeletion
-maxBytesPerTrigger maxFilesPerTrigger mergeSchema optimizeWrite overwriteSchema parquet.writer.version
-partitionOverwriteMode readChangeFeed replaceOn replaceUsing replaceWhere schemaLocation schemaTrackingLocation
-skipChangeCommits startingTimestamp startingVersion streamingSourceTrackingId targetAlias timestampAsOf txnAppId
-txnVersion useNullIntolerantEqualityWithDPO userMetadata versionAsOf withEventTimeOrder writePartitionColumns
-allowSourceColumnDrop allowSourceColumnRename allowSourceColumnTypeChange compression maxRecordsPerFile
-"""
 
 
 def test_each_setting_of_the_peer_acts_or_warns(caplog):
@@ -82,23 +74,7 @@ def test_each_setting_of_the_peer_acts_or_warns(caplog):
         warned = any(name in record.getMessage() for record in caplog.records)
         acts = any(name == s.name or (s.is_family and name.startswith(s.prefix)) for s in SETTINGS)
         assert acts != warned, name
-    assert all(why for why in (*UNUSED_SETTINGS.values(), *UNUSED_OPTIONS.values()))
-
-
-def test_each_option_of_the_peer_acts_or_warns(caplog):
-    code = "".join(
-        source.read_text(encoding="utf-8").lower()
-        for folder in ("python/headwater", "jvm/src")
-        for source in (ROOT / folder).rglob("*.[ps]*")
-        if source.suffix in (".py", ".scala") and source.name not in ("settings.py", "known_options.py")
-    )
-    caplog.set_level("WARNING", logger="headwater")
-    for name in PEERS_OPTIONS.split():
-        caplog.clear()
-        notices.of_options({name: "true"})
-        warned = any(name in record.getMessage() for record in caplog.records)
-        assert warned != (f'"{name.lower()}"' in code), name
-    notices.of_options({"withEventTimeOrder": "false"})
+    assert all(why for why in UNUSED_SETTINGS.values())
 
 
 def test_the_documentation_is_that_of_the_list():

@@ -198,8 +198,8 @@ def test_void_columns_are_refused(feed: Feed, table: str, failed: Any) -> None:
 @pytest.mark.parametrize(
     ("options", "condition", "word"),
     [
-        ({"mergeSchemas": "true"}, "HEADWATER_UNKNOWN_STREAM_OPTION", "mergeSchemas. Did you mean mergeSchema?"),
-        ({"zzzz": "1"}, "HEADWATER_UNKNOWN_STREAM_OPTION", "zzzz. Correct"),
+        ({"mergeSchemas": "true"}, "HEADWATER_UNKNOWN_OPTION", "mergeSchemas. Did you mean mergeSchema?"),
+        ({"zzzz": "1"}, "HEADWATER_UNKNOWN_OPTION", "zzzz. Correct"),
         ({"mergeSchema": "yes"}, "DELTA_ILLEGAL_OPTION", "mergeSchema"),
         ({"replaceWhere": "id > 1"}, "HEADWATER_NOT_FOR_STREAMS", "replaceWhere"),
         ({"txnAppId": "a", "txnVersion": "1"}, "HEADWATER_NOT_FOR_STREAMS", "txnAppId"),

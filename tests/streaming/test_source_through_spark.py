@@ -190,7 +190,7 @@ def test_options_that_pass(spark, path):
 @pytest.mark.parametrize(
     ("options", "condition"),
     [
-        ({"maxFilePerTrigger": "1"}, "HEADWATER_UNKNOWN_STREAM_OPTION"),
+        ({"maxFilePerTrigger": "1"}, "HEADWATER_UNKNOWN_OPTION"),
         ({"maxFilesPerTrigger": "0"}, "DELTA_ILLEGAL_OPTION"),
         ({"maxFilesPerTrigger": "3000000000"}, "DELTA_ILLEGAL_OPTION"),
         ({"maxBytesPerTrigger": "9000p"}, "DELTA_ILLEGAL_OPTION"),

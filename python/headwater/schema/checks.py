@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from headwater.errors import HeadwaterError
 from headwater.protocol import properties
-from headwater.protocol.columns import all_fields, format_name, parts
+from headwater.protocol.columns import all_fields, as_nullable, format_name, map_fields, parts
 from headwater.protocol.row_tracking import reserved_names
 from headwater.protocol.types import (
     PRIMITIVES,
@@ -141,6 +141,13 @@ def check_nested_not_null(schema: StructType) -> None:
                 raise HeadwaterError(
                     "DELTA_NESTED_NOT_NULL_CONSTRAINT", {"column": format_name(path), "type": field.type.sql()}
                 )
+
+
+def without_nested_not_null(schema: StructType) -> StructType:
+    """The schema without what :func:`check_nested_not_null` refuses: inside arrays and maps, anything may be null."""
+    return map_fields(
+        schema, lambda f, _: replace(f, type=as_nullable(f.type)) if isinstance(f.type, ArrayType | MapType) else f
+    )
 
 
 def check_partition_columns(schema: StructType, partition_columns: Sequence[str]) -> None:

@@ -14,11 +14,10 @@ from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.properties import PROPERTIES
 from headwater.schema.iceberg import is_converted
-from headwater.statements.settings import SETTINGS, UNUSED_OPTIONS, UNUSED_SETTINGS, UNUSED_VALUES
+from headwater.statements.settings import SETTINGS, UNUSED_SETTINGS, UNUSED_VALUES
 from headwater.suggestions import did_you_mean
 from headwater.warn_once import warn_once
 
-_FOLDED_OPTIONS = {name.lower(): why for name, why in UNUSED_OPTIONS.items()}
 _OWN = "spark.headwater."
 #: Settings of our own, and beginnings of such.
 OWN_SETTINGS = tuple(s.name for s in SETTINGS if s.name.startswith(_OWN) and not s.is_family)
@@ -49,14 +48,6 @@ def of_written(snapshot: Snapshot) -> None:
 def of_unpaired_images(table: str, versions: Collection[int]) -> None:
     """Warn of updates that a changelog cannot give row by row."""
     warn_once(table, unpaired_advice(table, versions))
-
-
-def of_options(given: Mapping[str, str | None]) -> None:
-    """Warn of options of a reader or writer that have no effect; once each while the process lives."""
-    for name, value in given.items():
-        why = _FOLDED_OPTIONS.get(name.lower())
-        if why is not None and str(value).strip().lower() != "false":
-            warn_once(f"option {name.lower()}", f"the option {name} has no effect here: {why}")
 
 
 def of_settings(settings: Mapping[str, str]) -> None:

@@ -41,7 +41,7 @@ from headwater.statements.maintain import (
     restore,
     vacuum,
 )
-from headwater.statements.read import change_feed, describe
+from headwater.statements.read import change_feed, describe, options
 from headwater.statements.write import insert
 
 #: What may be part of a transaction over several statements: what reads, and the changes that COMMIT makes one of.
@@ -163,6 +163,7 @@ _HANDLERS: Mapping[str, Handler[Any]] = {
     "table_changes": Handler(read.TableChangesRequest, change_feed.table_changes),
     "bounds_of_call": Handler(read.BoundsOfCallRequest, change_feed.bounds_of_call),
     "asks_for_changes": Handler(read.AsksForChangesRequest, change_feed.asks_for_changes),
+    "check_read_options": Handler(read.CheckReadOptionsRequest, options.check_read_options),
     "check_change_files": Handler(read.CheckChangeFilesRequest, change_feed.check_change_files),
     "open_stream": Handler(follow.OpenStreamRequest, source.open_stream),
     "stream_end": Handler(follow.StreamEndRequest, source.stream_end),

@@ -217,6 +217,12 @@ SETTINGS: tuple[Setting, ...] = (
         "delete what running statements need",
     ),
     Setting(
+        f"{_DELTA}.constraints.allowUnenforcedNotNull.enabled",
+        "false",
+        "CREATE, REPLACE and ADD COLUMN leave out NOT NULL inside arrays and maps, which cannot be enforced; else they "
+        "refuse it",
+    ),
+    Setting(
         f"{_DELTA}.constraints.assumesDropIfExists.enabled",
         "false",
         "DROP CONSTRAINT of one that is not there is no error",
@@ -340,7 +346,6 @@ UNUSED_SETTINGS: Mapping[str, str] = {
     f"{_DELTA}.dynamicPartitionOverwrite.enabled": (
         "spark.sql.sources.partitionOverwriteMode and the option partitionOverwriteMode decide"
     ),
-    f"{_DELTA}.constraints.allowUnenforcedNotNull.enabled": "NOT NULL in arrays and maps is refused",
     f"{_DELTA}.merge.materializeSource": "a source that must not change is always computed once",
     f"{_DELTA}.merge.materializeSource.maxAttempts": "a source lost with an executor is computed again three times",
     f"{_DELTA}.merge.repartitionBeforeWrite.enabled": (
@@ -377,13 +382,6 @@ UNUSED_SETTINGS: Mapping[str, str] = {
     "spark.io.delta.storage.": _STORES,
     "spark.hadoop.delta.enableFastS3AListFrom": "logs are listed by Hadoop's own connector",
 }
-#: Options of Delta Lake's readers and writers that do nothing here.
-UNUSED_OPTIONS: Mapping[str, str] = {
-    "writePartitionColumns": "the table property delta.writePartitionColumnsToParquet decides",
-    "parquet.writer.version": "Spark writes the version it is set to",
-    "useNullIntolerantEqualityWithDPO": "a dynamic overwrite replaces the partition of null values, too",
-}
-
 #: Settings of Spark's own, each with a value that does nothing here.
 UNUSED_VALUES: Mapping[str, tuple[str, str]] = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": (
@@ -417,9 +415,6 @@ def markdown() -> str:
     ]
     lines += ["| setting | instead |", "| --- | --- |"]
     lines += [f"| `{name}{'*' if name.endswith('.') else ''}` | {why} |" for name, why in UNUSED_SETTINGS.items()]
-    lines += ["", "Nor do these options of its readers and writers; a query that has one is warned of once.", ""]
-    lines += ["| option | instead |", "| --- | --- |"]
-    lines += [f"| `{name}` | {why} |" for name, why in UNUSED_OPTIONS.items()]
     lines += ["", "Of Spark's own settings, these values do nothing here, and are warned of once.", ""]
     lines += ["| setting | instead |", "| --- | --- |"]
     lines += [f"| `{name}` = `{value}` | {why} |" for name, (value, why) in UNUSED_VALUES.items()]

@@ -232,7 +232,7 @@ def test_the_same_batch_of_a_run_that_was_stopped(table, statement):
     ("settings", "condition"),
     [
         ({"mode": "Update"}, "DELTA_UNSUPPORTED_OUTPUT_MODE"),
-        ({"mergeShema": "true"}, "HEADWATER_UNKNOWN_STREAM_OPTION"),
+        ({"mergeShema": "true"}, "HEADWATER_UNKNOWN_OPTION"),
         ({"txnVersion": "1"}, "HEADWATER_NOT_FOR_STREAMS"),
         ({"versionAsOf": "1"}, "DELTA_TIME_TRAVEL_WRITE_NOT_ALLOWED"),
         ({"overwriteSchema": "true"}, "DELTA_ILLEGAL_OPTION"),

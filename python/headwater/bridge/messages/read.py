@@ -323,6 +323,17 @@ class AsksForChangesRequest(Request, kw_only=True):
     options: dict[str, str | None]
 
 
+class CheckReadOptionsRequest(Request, kw_only=True):
+    """Refuses misspelt options of a query.
+
+    :param options: the reader's options; those set to None mean nothing.
+    :param is_sql: whether WITH of SQL has them.
+    """
+
+    options: dict[str, str | None]
+    is_sql: bool = False
+
+
 class ChangeFile(Request, kw_only=True):
     """A file of a range of changes.
 

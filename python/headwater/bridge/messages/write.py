@@ -100,6 +100,7 @@ class ReplaceTargetRequest(Request, kw_only=True):
     :param by_name: whether columns are matched by name, not by position.
     :param using: the columns of REPLACE USING, where the statement's text has them.
     :param has_condition: whether the statement's text has the condition of REPLACE ON.
+    :param is_sql: whether the statement is SQL.
     :param options: the writer's options; ``replaceUsing``, ``replaceOn`` and ``targetAlias`` among them.
     """
 
@@ -111,6 +112,7 @@ class ReplaceTargetRequest(Request, kw_only=True):
     by_name: bool
     using: list[str]
     has_condition: bool
+    is_sql: bool = False
     options: dict[str, str | None]
 
 

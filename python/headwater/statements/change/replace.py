@@ -40,6 +40,7 @@ from headwater.statements.commit.opening import Options, open_same
 from headwater.statements.files.rows import SMALL_JOB_BYTES
 from headwater.statements.write.criteria import Criteria, check_options_beside, replace_criteria
 from headwater.statements.write.evolving import grown_schema, may_evolve
+from headwater.statements.write.given_options import check_given
 from headwater.statements.write.insert import evolved as described
 from headwater.statements.write.insert import named_by_position, resolve_write
 from headwater.suggestions import nearest
@@ -53,6 +54,7 @@ def replace_target(request: ReplaceTargetRequest, statement: Statement) -> Repla
     """
     options = Options(request.options)
     snapshot = open_same(request, statement, request.version)
+    check_given(request.options, snapshot, statement, is_sql=request.is_sql)
     criteria = _criteria(request, options)
     source, evolves = parse_schema(request.source), may_evolve(options, statement)
     resolved = resolve_write(

@@ -121,7 +121,6 @@ def commit(
     :param is_last: whether the statement is done with it. Spark's side is not told of the commits before: where this
         process dies after one of them, the statement runs again from its beginning.
     """
-    notices.of_options(options)
     identity = application or (idempotence(options, statement) if writes_rows else None)
     if identity is not None:
         txn.set_transaction(*identity)

@@ -64,6 +64,7 @@ from headwater.schema.reshaping import (
     set_nullable,
 )
 from headwater.statements.column_uses import ColumnUses
+from headwater.statements.define.definition import enforceable
 from headwater.statements.define.draft import Draft, Operation, RowCheck
 
 #: One change within an ALTER COLUMN.
@@ -358,7 +359,7 @@ def _top(schema: StructType, path: Sequence[str]) -> StructField:
 
 def _set_schema(draft: Draft, schema: StructType) -> None:
     check_reserved_names(schema, draft.metadata.configuration, writing=True)
-    draft.set_schema(as_stored(schema))
+    draft.set_schema(enforceable(as_stored(schema), draft.statement))
 
 
 def _widens(draft: Draft) -> bool:

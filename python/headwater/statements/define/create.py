@@ -27,7 +27,9 @@ from headwater.statements.commit.managed import properties_for, protocol_of
 from headwater.statements.commit.opening import CACHE, Location, Options, locate
 from headwater.statements.define.definition import NewTable, declared_schema, define
 from headwater.statements.files.rows import Target, Written, write_rows
+from headwater.statements.known_options import check_options
 from headwater.statements.write.criteria import asks_to_replace
+from headwater.statements.write.given_options import ignore_properties, properties_in
 from headwater.stores.interface import FileInfo
 from headwater.transaction import Transaction
 
@@ -44,12 +46,13 @@ def create_table(
     """
     location = locate(request.table, statement)
     options = Options(request.options)
+    check_options(request.options)
     exists = table_exists(location.path, location.store)
     check_creatable(request, statement, exists=exists)
     # The place that a catalog gives a name by default is that name's own, even if the catalog has lost the name.
     creates_name = request.mode == "create" or not (request.known or not request.external)
     if exists and creates_name:
-        return _adopt(request, location)
+        return _adopt(request, location, statement)
     if exists and request.plan is None and not len(parse_schema(request.schema)):
         raise HeadwaterError("DELTA_SCHEMA_NOT_PROVIDED", {"tableName": request.name or location.path})
     snapshot = CACHE.get(location.path, location.store) if exists else None
@@ -64,6 +67,10 @@ def create_table(
             raise HeadwaterError("DELTA_PATH_DOES_NOT_EXIST", {"path": location.path})
     if snapshot is not None:
         snapshot.check_readable()
+    if snapshot is not None and request.save_mode is not None:
+        ignore_properties(request.options, snapshot, statement)
+    else:
+        request.properties |= properties_in(request.options)
     request.properties = properties_for(request.properties, location.path, statement, snapshot)
     definition = define(request, statement, snapshot)
     txn = transaction(request.table, statement, snapshot)
@@ -190,7 +197,7 @@ def _place(path: str) -> str:
     return re.sub(r"^s3[an]?://", "s3://", path).rstrip("/")
 
 
-def _adopt(request: CreateTableRequest, location: Location) -> CommitAnswer:
+def _adopt(request: CreateTableRequest, location: Location, statement: Statement) -> CommitAnswer:
     """CREATE TABLE over a table that is there: nothing is committed, and what is declared must be what is there.
 
     :raises HeadwaterError: ``DELTA_TABLE_ALREADY_EXISTS`` with rows to write; ``DELTA_CREATE_TABLE_SCHEME_MISMATCH``,
@@ -209,7 +216,7 @@ def _adopt(request: CreateTableRequest, location: Location) -> CommitAnswer:
         raise HeadwaterError("DELTA_TABLE_ALREADY_EXISTS", {"tableName": name, "path": location.path, "advice": advice})
     declared = parse_schema(request.schema)
     if len(declared):
-        differences = describe_difference(declared_schema(request), snapshot.schema)
+        differences = describe_difference(declared_schema(request, statement), snapshot.schema)
         if differences:
             raise HeadwaterError(
                 "DELTA_CREATE_TABLE_SCHEME_MISMATCH",

@@ -35,7 +35,7 @@ from headwater.protocol.row_tracking import with_column_names
 from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import StructField, StructType, parse_schema, parse_type, schema_string
 from headwater.schema import clustering, iceberg, manifests, mapping, visible
-from headwater.schema.checks import check_schema
+from headwater.schema.checks import check_schema, without_nested_not_null
 from headwater.schema.constraints import Check, add_constraint, check_constraints, without_exists_defaults
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import check_identity_columns, identity_metadata
@@ -43,6 +43,7 @@ from headwater.statements import notices
 from headwater.statements.commit.managed import own_properties
 from headwater.statements.commit.opening import open_snapshot
 
+_UNENFORCED_NOT_NULL = "spark.databricks.delta.constraints.allowUnenforcedNotNull.enabled"
 _CLUSTER_BY = re.compile(r"cluster_by\((.*)\)", re.IGNORECASE | re.DOTALL)
 
 
@@ -61,7 +62,7 @@ def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot
     :raises HeadwaterError: those of the schema's checks; Spark's own for an expression that does not resolve.
     """
     source = open_snapshot(request.like, statement) if request.like else None
-    schema = declared_schema(request) if source is None else _copied_schema(source.schema)
+    schema = declared_schema(request, statement) if source is None else _copied_schema(source.schema)
     if request.plan is not None and not schema.fields:
         raise HeadwaterError("DELTA_EMPTY_DATA")
     partition_columns = _partition_columns(request, schema)
@@ -102,9 +103,9 @@ def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot
     )
 
 
-def declared_schema(request: CreateTableRequest) -> StructType:
+def declared_schema(request: CreateTableRequest, statement: Statement) -> StructType:
     """The columns a request declares, computed ones with what computes them."""
-    schema = without_exists_defaults(visible_only(parse_schema(request.schema)))
+    schema = enforceable(without_exists_defaults(visible_only(parse_schema(request.schema))), statement)
     generated = {name.lower(): sql for name, sql in request.generated.items()}
     identities = {entry.column.lower(): entry for entry in request.identity}
 
@@ -117,6 +118,11 @@ def declared_schema(request: CreateTableRequest) -> StructType:
         return replace(column, metadata=metadata)
 
     return StructType(tuple(declared(f) for f in schema))
+
+
+def enforceable(schema: StructType, statement: Statement) -> StructType:
+    """The columns as declared; where the session allows NOT NULL that cannot be enforced, without it."""
+    return without_nested_not_null(schema) if statement.flag(_UNENFORCED_NOT_NULL) else schema
 
 
 def visible_only(schema: StructType) -> StructType:

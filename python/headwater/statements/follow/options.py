@@ -14,7 +14,7 @@ from headwater.bridge.messages.read import ChangesForm
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError, illegal_option
 from headwater.statements.commit.opening import Options
-from headwater.statements.follow.known_options import check_known
+from headwater.statements.known_options import check_options
 from headwater.statements.read.change_feed import asked_form
 from headwater.streaming.compatibility import Rules
 from headwater.streaming.source import Reading
@@ -69,12 +69,12 @@ class SourceOptions(NamedTuple):
 def source_options(given: Mapping[str, str | None], statement: Statement) -> SourceOptions:
     """The options as they are meant.
 
-    :raises HeadwaterError: ``DELTA_ILLEGAL_OPTION``, ``HEADWATER_UNKNOWN_STREAM_OPTION``,
+    :raises HeadwaterError: ``DELTA_ILLEGAL_OPTION``, ``HEADWATER_UNKNOWN_OPTION``,
         ``HEADWATER_CHANGELOG_AND_CHANGE_FEED``,
         ``DELTA_STARTING_VERSION_AND_TIMESTAMP_BOTH_SET``, ``DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS``.
     """
     options = Options(given)
-    check_known(given, "reads")
+    check_options(given, "A streaming query that reads a Delta table")
     if "versionasof" in options or "timestampasof" in options:
         raise HeadwaterError("DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS", {"tableName": options.get("path", "")})
     start = _start(options)

@@ -27,6 +27,7 @@ from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.actions import Metadata
 from headwater.protocol.columns import as_nullable, format_name
+from headwater.protocol.properties import for_new_table
 from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import StructField, StructType, parse_schema, schema_string
 from headwater.schema.checks import void_columns
@@ -40,6 +41,7 @@ from headwater.statements.files.rows import Target, Written, write_rows
 from headwater.statements.files.scans import names_version_of_table
 from headwater.statements.follow.sink_options import check_options
 from headwater.statements.write import upsert_options
+from headwater.statements.write.given_options import ignore_properties, properties_in
 from headwater.statements.write.insert import evolve_metadata, resolve_write, still_fits
 from headwater.statements.write.overwrite import Overwrite, remove_replaced
 from headwater.transaction import Transaction
@@ -66,8 +68,11 @@ def check_sink(request: CheckSinkRequest, statement: Statement) -> None:
     if names_version_of_table(sink.table, statement):
         raise HeadwaterError("DELTA_TIME_TRAVEL_WRITE_NOT_ALLOWED", {"path": sink.table})
     snapshot = open_if_there(sink.table, statement)
-    if snapshot is not None:
+    if snapshot is None:
+        for_new_table(properties_in(sink.options), statement.confs)
+    else:
         _check_table(sink, snapshot)
+        ignore_properties(sink.options, snapshot, statement)
 
 
 def _check_table(sink: SinkSettings, snapshot: Snapshot) -> None:
@@ -281,7 +286,7 @@ def _declared(sink: SinkSettings, rows: StructType) -> CreateTableRequest:
         schema=schema_string(schema),
         partitioning=clustering,
         partition_columns=sink.partition_columns,
-        properties={},
+        properties=properties_in(sink.options),
     )
 
 

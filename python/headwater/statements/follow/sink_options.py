@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headwater.errors import HeadwaterError, illegal_option
+from headwater.statements import known_options
 from headwater.statements.commit.opening import Options
-from headwater.statements.follow.known_options import check_known
 
 _TIME_TRAVEL = ("versionAsOf", "timestampAsOf")
 _ASYNCHRONOUS, _ASYNCHRONOUS_ALLOWED = "asyncProgressTrackingEnabled", "_asyncProgressTrackingOverrideSinkSupportCheck"
@@ -29,10 +29,10 @@ def check_options(given: Mapping[str, str | None], mode: str, path: str) -> None
 
     :param given: the options by name; those that are None mean nothing.
     :param mode: the output mode.
-    :raises HeadwaterError: ``HEADWATER_UNKNOWN_STREAM_OPTION`` with the nearest name, ``HEADWATER_NOT_FOR_STREAMS``,
+    :raises HeadwaterError: ``HEADWATER_UNKNOWN_OPTION`` with the nearest name, ``HEADWATER_NOT_FOR_STREAMS``,
         ``DELTA_TIME_TRAVEL_WRITE_NOT_ALLOWED``, ``DELTA_INCOMPATIBLE_DATAFRAME_OPTIONS``, ``DELTA_ILLEGAL_OPTION``.
     """
-    check_known(given, "writes to")
+    known_options.check_options(given, "A streaming query that writes to a Delta table")
     options = Options(given)
     for name, reason in _OF_BATCH_WRITES.items():
         if name.lower() in options:

@@ -40,9 +40,11 @@ from headwater.statements.commit.opening import Options, SeenTable, locate, open
 from headwater.statements.commit.rerunning import run_again_after_losses
 from headwater.statements.files.rows import Target, write_rows
 from headwater.statements.files.scans import describe, names_version_of_table
+from headwater.statements.known_options import check_options
 from headwater.statements.write import upsert_options
 from headwater.statements.write.criteria import asks_to_replace, refuse_criteria, replace_criteria
 from headwater.statements.write.evolving import grown_schema, may_evolve
+from headwater.statements.write.given_options import check_given
 from headwater.statements.write.overwrite import (
     Overwrite,
     needs_change_data,
@@ -60,6 +62,7 @@ def plan_save(request: PlanSaveRequest, statement: Statement) -> SavePlan:
     """Whether ``save(path)`` creates, replaces, writes into, leaves alone or refuses the table at a path."""
     location = locate(request.table, statement)
     options, mode = Options(request.options), request.mode
+    check_options(request.options)
     if "versionasof" in options or "timestampasof" in options or names_version_of_table(request.table, statement):
         raise HeadwaterError("DELTA_TIME_TRAVEL_WRITE_NOT_ALLOWED", {"path": request.table})
     overwriting = mode == "Overwrite"
@@ -102,6 +105,7 @@ def resolve_write(request: ResolveWriteRequest, statement: Statement) -> Resolve
     """The columns a write must bring, in the table's order: all it will have, less those it computes itself."""
     snapshot = open_snapshot(request.table, statement, request.version)
     options = Options(request.options)
+    check_given(request.options, snapshot, statement, is_sql=request.is_sql)
     data = parse_schema(request.schema)
     table = snapshot.schema
     if not request.by_name:

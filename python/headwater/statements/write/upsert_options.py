@@ -14,6 +14,7 @@ from headwater.protocol.columns import parse_name_list
 from headwater.protocol.properties import parse_interval
 from headwater.protocol.types import StructField, StructType
 from headwater.statements.commit.opening import Options
+from headwater.statements.known_options import check_options
 from headwater.suggestions import did_you_mean
 
 KEYS = "idCols"
@@ -21,28 +22,12 @@ _SEQUENCE, _DELETES, _IGNORES_NULLS = "sequenceBy", "deleteWhen", "ignoreNullUpd
 _LEFT_OUT, _STORED_AS, _RETENTION = "exceptColumns", "storedAs", "tombstoneRetention"
 #: The options that mean something only beside :data:`KEYS`.
 _BESIDE_KEYS = (_SEQUENCE, _DELETES, _IGNORES_NULLS, _LEFT_OUT, _STORED_AS, _RETENTION)
-#: All of them.
-NAMES = (KEYS, *_BESIDE_KEYS)
 #: Ways of storing: the newest row of each key, or a row for each event, with the sequences between which it was that.
 _NEWEST, _HISTORY = "scd1", "scd2"
 #: For so long the sequence of a deleted key is remembered, unless the option says otherwise: as Databricks has it.
 _DEFAULT_RETENTION = "2 days"
-#: Options of other ways of writing, which an upsert takes, too.
-_OF_WRITES = (
-    "mergeSchema",
-    "userMetadata",
-    "txnAppId",
-    "txnVersion",
-    "optimizeWrite",
-    "compression",
-    "maxRecordsPerFile",
-    "path",
-    "provider",
-)
 #: Options that say what else a write replaces.
 _REPLACING = ("replaceWhere", "replaceUsing", "replaceOn", "targetAlias", "partitionOverwriteMode", "overwriteSchema")
-#: Settings that Spark, its Parquet writer and file systems take as options, whatever follows.
-_OPEN_PREFIXES = ("parquet.", "fs.", "dfs.", "_")
 
 
 @dataclass(frozen=True)
@@ -146,15 +131,11 @@ def check(given: Mapping[str, str | None], mode: str) -> Upsert:
 
     :param mode: how the write treats the rows that are there.
     :raises HeadwaterError: those of :func:`upsert_of`; ``HEADWATER_UPSERT_NEEDS_APPEND``;
-        ``HEADWATER_UNKNOWN_UPSERT_OPTION`` with the nearest name.
+        ``HEADWATER_UNKNOWN_OPTION`` with the nearest name.
     """
     if mode != "append":
         raise HeadwaterError("HEADWATER_UPSERT_NEEDS_APPEND", {"mode": mode})
-    known = {name.lower(): name for name in (*NAMES, *_OF_WRITES, *_REPLACING, "dataChange")}
-    for name, value in given.items():
-        if value is not None and name.lower() not in known and not name.lower().startswith(_OPEN_PREFIXES):
-            suggestion = did_you_mean(name, known.values())
-            raise HeadwaterError("HEADWATER_UNKNOWN_UPSERT_OPTION", {"option": name, "suggestion": suggestion})
+    check_options(given, f"A write with {KEYS}")
     return upsert_of(Options(given))
 
 

@@ -10,6 +10,7 @@ import headwater.spark.bridge.messages.{
 }
 import headwater.spark.catalog.{Extension, HeadwaterTable, MissingTable, TableEntry, TableVersion}
 import headwater.spark.changes.HeadwaterChangelog
+import headwater.spark.scan.ReadOptions
 import headwater.spark.shims.SaveAsTable
 import headwater.spark.streaming.{HeadwaterSink, HeadwaterSource, PlannedTable}
 import headwater.spark.write.HeadwaterWrites
@@ -55,6 +56,7 @@ class DeltaDataSource
   override def getTable(schema: StructType, partitioning: Array[Transform], properties: util.Map[String, String]): Table = {
     val options = new CaseInsensitiveStringMap(properties)
     val session = SparkSession.active
+    ReadOptions.check(session, options, isSql = false)
     val location = DeltaDataSource.target(session, options.asCaseSensitiveMap().asScala.toMap)
     HeadwaterChangelog.asked(session, options) match {
       case Some(form) =>

@@ -172,13 +172,13 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
   override protected def create(ident: Identifier, table: NewTable): Table =
     if (isDelta(providerOf(table.properties))) {
       var made: Option[Table] = None
-      def make(place: Option[(TableLocation, Boolean)]): Unit =
-        commit(ident, table, "create", place = place, registered = found => made = Some(new MergeableTable(found)))(None, Map.empty)
+      def make(place: Option[(TableLocation, Boolean)], options: Map[String, String]): Unit =
+        commit(ident, table, "create", place = place, registered = found => made = Some(new MergeableTable(found)))(None, options)
       lazy val (location, external) = newLocation(ident, table.properties)
       if (PlannedTable.isForStream && !exists(location)) {
         val registered = if (isPath(ident)) None else Some(entry(ident, location, external, table.properties.asScala.toMap))
-        PlannedTable.note(new PlannedTable(ident, location.path, registered, () => make(staged(location, external))))
-      } else make(None)
+        PlannedTable.note(new PlannedTable(ident, location.path, registered, make(staged(location, external), _)))
+      } else make(None, Map.empty)
       made.getOrElse(loadTable(ident))
     } else createBelow(ident, table)
 

@@ -5,6 +5,7 @@ import scala.jdk.CollectionConverters._
 import headwater.spark.bridge.{Bridge, TableLocation}
 import headwater.spark.bridge.messages.{BoundsOfCallRequest, NotDeltaRequest}
 import headwater.spark.catalog.{CatalogRelation, HeadwaterTable}
+import headwater.spark.scan.ReadOptions
 import headwater.spark.shims.ChangelogShim
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{EliminateSubqueryAliases, UnresolvedRelation}
@@ -23,7 +24,8 @@ case class ResolveTableChanges(session: SparkSession) extends Rule[LogicalPlan] 
     case ChangesOf(child, bounds, form, function) if child.resolved =>
       EliminateSubqueryAliases(child) match {
         case CatalogRelation(_: HeadwaterTable, _, _) => child.transform {
-            case CatalogRelation(table: HeadwaterTable, _, options) =>
+            case relation @ CatalogRelation(table: HeadwaterTable, _, options) =>
+              ReadOptions.check(session, options, isSql = relation.origin.sqlText.isDefined)
               val location = table.reachedWith(options.asCaseSensitiveMap().asScala.toMap).location
               HeadwaterChangelog.load(session, location, bounds, form, timeTravel = !table.asked.isLatest).toPlan(None)
           }

@@ -52,7 +52,7 @@ final class HeadwaterSink private (location: TableLocation, settings: SinkSettin
       SparkInternals.resolveOutput(session, s"delta.`${settings.table}`", expected, rows, byName = true, casts = true))
   }
 
-  def createPlanned(): Unit = planned.foreach(_.create())
+  def createPlanned(): Unit = planned.foreach(_.create(settings.options))
 }
 
 object HeadwaterSink {

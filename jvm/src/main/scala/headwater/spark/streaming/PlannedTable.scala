@@ -13,13 +13,14 @@ import org.apache.spark.sql.headwater.streaming.TableForStreams
  *
  * @param catalogTable the catalog's entry as it will be; None for a table that is only a path
  */
-final class PlannedTable(val identifier: Identifier, val path: String, val catalogTable: Option[CatalogTable], creation: () => Unit)
+final class PlannedTable(val identifier: Identifier, val path: String, val catalogTable: Option[CatalogTable], creation: Map[String, String] => Unit)
     extends TableForStreams
     with ColumnsTable {
   private var created = false
 
-  def create(): Unit = synchronized {
-    if (!created) creation()
+  /** Creates it, with the options of the query's writer. */
+  def create(options: Map[String, String]): Unit = synchronized {
+    if (!created) creation(options)
     created = true
   }
 

@@ -30,7 +30,15 @@ case class PlanHeadwaterReplace(session: SparkSession) extends Rule[LogicalPlan]
         case _ => None
       }
       val name = relation.catalog.toSeq.map(_.name()) ++ relation.identifier.toSeq.flatMap(i => i.namespace() :+ i.name())
-      PlanHeadwaterReplace.command(session, table, name, overwrite.query, criteria, StoreOptions.others(asked), overwrite.isByName)
+      PlanHeadwaterReplace.command(
+        session,
+        table,
+        name,
+        overwrite.query,
+        criteria,
+        StoreOptions.others(asked),
+        overwrite.isByName,
+        isSql = overwrite.origin.sqlText.isDefined)
   }
 }
 
@@ -47,7 +55,8 @@ object PlanHeadwaterReplace {
       criteria: Option[ReplaceCriteria],
       options: Map[String, String],
       byName: Boolean,
-      casts: Boolean = true): HeadwaterReplaceCommand = {
+      casts: Boolean = true,
+      isSql: Boolean = false): HeadwaterReplaceCommand = {
     val query = VariableResolver.withVariableValues(rows)
     val answer = Bridge.call(
       session,
@@ -60,6 +69,7 @@ object PlanHeadwaterReplace {
         byName = byName,
         using = criteria.map(_.using).getOrElse(Nil),
         hasCondition = criteria.exists(_.on.isDefined),
+        isSql = isSql,
         options = options),
       table.location)
     val seen =

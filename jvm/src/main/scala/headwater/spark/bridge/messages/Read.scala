@@ -204,6 +204,8 @@ object CallBounds {
 
 final case class AsksForChangesRequest(options: Map[String, String]) extends Call[Option[ChangesForm]]("asks_for_changes")
 
+final case class CheckReadOptionsRequest(options: Map[String, String], isSql: Boolean) extends Call[Unit]("check_read_options")
+
 final case class ChangeFile(version: Long, path: String, rows: Option[String]) extends Message
 
 final case class CheckChangeFilesRequest(table: String, files: Seq[ChangeFile]) extends Call[Unit]("check_change_files")

@@ -54,6 +54,7 @@ final case class ReplaceTargetRequest(
     byName: Boolean,
     using: Seq[String],
     hasCondition: Boolean,
+    isSql: Boolean,
     options: Map[String, String])
     extends Call[ReplaceTargetAnswer]("replace_target")
 

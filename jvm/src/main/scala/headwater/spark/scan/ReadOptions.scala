@@ -1,0 +1,26 @@
+package headwater.spark.scan
+
+import java.util.concurrent.ConcurrentHashMap
+
+import scala.jdk.CollectionConverters._
+
+import headwater.spark.bridge.{Bridge, StoreOptions}
+import headwater.spark.bridge.messages.CheckReadOptionsRequest
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/** Has the handler check the names of a query's options. It is asked once for each set of names, and never for a path alone. */
+private[spark] object ReadOptions {
+  private val MostRemembered = 1000
+  private val passed = ConcurrentHashMap.newKeySet[(Set[String], Boolean)]()
+
+  def check(session: SparkSession, options: CaseInsensitiveStringMap, isSql: Boolean): Unit = if (!options.isEmpty) {
+    val others = StoreOptions.others(options.asCaseSensitiveMap().asScala.toMap)
+    val names = others.keySet - "path"
+    if (names.nonEmpty && !passed.contains((names, isSql))) {
+      Bridge.call(session, CheckReadOptionsRequest(others, isSql))
+      if (passed.size >= MostRemembered) passed.clear()
+      passed.add((names, isSql))
+    }
+  }
+}

@@ -1,0 +1,15 @@
+"""The options of a query: which names there are. What they mean, Spark's side and the other handlers know."""
+
+from __future__ import annotations
+
+from headwater.bridge.messages.read import CheckReadOptionsRequest
+from headwater.bridge.statement import Statement
+from headwater.statements.known_options import check_options
+
+
+def check_read_options(request: CheckReadOptionsRequest, statement: Statement) -> None:
+    """Refuse misspelt options of a query.
+
+    :raises HeadwaterError: ``HEADWATER_UNKNOWN_OPTION``.
+    """
+    check_options(request.options, in_sql=request.is_sql)
