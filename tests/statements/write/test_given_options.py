@@ -12,8 +12,7 @@ from support.requests import called, create_request, create_table, resolve_write
 SCHEMA = schema_json(a="integer", b="string")
 NAMES = [*sorted(PROPERTIES), "delta.nope", "delta.enableChangeDataFed", "delta.feature.nope", "mine", "my.own"]
 VALUES = ["true", "false", "name", "id", "1", "7", "interval 60 days", "a", "zstd", "", "serializable"]
-SPELLINGS = [str, str, str.lower, str.upper]
-PROPERTY = st.tuples(st.sampled_from(NAMES), st.sampled_from(SPELLINGS)).map(lambda drawn: drawn[1](drawn[0]))
+PROPERTY = st.sampled_from([spelt for name in NAMES for spelt in (name, name, name.lower(), name.upper())])
 
 
 def outcome(path, statement, **request):
@@ -34,11 +33,11 @@ def test_a_new_table_has_them_as_by_tblproperties(tmp_path_factory, statement, g
     folder = tmp_path_factory.mktemp("t")
     properties = {k: v for k, v in given_options.items() if k.lower().startswith("delta.")}
     outcomes = []
-    for name, how in (("one", {"options": given_options}), ("other", {"properties": properties})):
+    for how, given_here in (("options", given_options), ("properties", properties)):
         if replaces:
-            create_table(create_request(folder / name, SCHEMA), statement)
-            how["mode"] = "create_or_replace"
-        outcomes.append(outcome(folder / name, statement, **how))
+            create_table(create_request(folder / how, SCHEMA), statement)
+        mode = "create_or_replace" if replaces else "create"
+        outcomes.append(outcome(folder / how, statement, mode=mode, **{how: given_here}))
     assert outcomes[0] == outcomes[1]
 
 
