@@ -73,6 +73,16 @@ def test_options_that_others_know_pass(spark, rows, table):
     assert spark.sql(f"SELECT * FROM delta.`{table}` WITH (fs.some.key = 1, VERSIONASOF = 0)").count() == 1
 
 
+def test_a_transaction_reads_with_options(spark, table, fails):
+    spark.sql("BEGIN TRANSACTION")
+    try:
+        assert spark.sql(f"SELECT * FROM delta.`{table}` WITH (ignoreMissingFiles = true)").count() == 1
+        with fails("HEADWATER_UNKNOWN_OPTION"):
+            spark.sql(f"SELECT * FROM delta.`{table}` WITH (ignoreMissingFile = true)").collect()
+    finally:
+        spark.sql("ROLLBACK")
+
+
 def test_table_properties_as_options_of_each_way_that_creates(spark, rows, table, tmp_path):
     numbers = itertools.count()
     writer = rows.write.format("delta").options(**PROPERTIES)

@@ -92,6 +92,7 @@ _IN_TRANSACTION = frozenset(
 #: Calls that do nothing but refuse.
 _REFUSALS = frozenset(
     {
+        "check_read_options",
         "missing_path",
         "invalid_version",
         "invalid_timestamp",
