@@ -4,7 +4,8 @@ Hypothesis chooses who begins what, who makes the next call to the store, and wh
 and commit at any moment. The checks: once a reader has seen a group in one table, whoever begins to read after it sees
 the group in all; what was acknowledged is seen by all who begin later; what failed with a conflict was never seen; in
 the end, all tables have a group or none has, for readers who know of no groups, too, and each file that is gone was
-removed by somebody who stands.
+removed by somebody who stands. A group whose writer lives fails because of a conflict alone, and no two writers wait
+for each other.
 """
 
 from __future__ import annotations
@@ -31,10 +32,13 @@ from headwater.transaction.undoing import undo
 from support.concurrency.stepping import Killed, Stepper
 from support.stores.memory_store import MemoryStore
 
-PATHS = ("/a", "/b", "/c")
+#: The first is append-only.
+PATHS = ("/a", "/b", "/c", "/d")
 SCHEMA = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'
 SEEDS = [f"s{i}" for i in range(6)]
 UNKNOWN = ("HEADWATER_COMMIT_OUTCOME_UNKNOWN", "HEADWATER_TRANSACTION_OUTCOME_UNKNOWN")
+#: How many calls each writer may make in the end: a group takes about a hundred.
+MOST_CALLS = 3000
 SEEN: dict[str, int] = {}
 
 
@@ -46,6 +50,10 @@ class Group:
     removes: dict[str, str | None]
     outcome: str = "running"
     was_seen: bool = False
+
+    @property
+    def wanted(self) -> set[tuple[str, str]]:
+        return {(path, seed) for path, seed in self.removes.items() if seed is not None}
 
 
 @dataclass
@@ -72,20 +80,21 @@ class Groups(RuleBasedStateMachine):
         for path in PATHS:
             txn = Transaction(path, self.disk, None)
             txn.update_protocol(Protocol(1, 2))
-            txn.update_metadata(Metadata(f"id of {path}", SCHEMA, (), {}, created_time=1))
+            configuration = {"delta.appendOnly": "true"} if path == PATHS[0] else {}
+            txn.update_metadata(Metadata(f"id of {path}", SCHEMA, (), configuration, created_time=1))
             txn.add(map(file, SEEDS))
             txn.commit("CREATE TABLE", {})
 
     @precondition(lambda self: len(self.running) < 3)
     @rule(
+        paths=st.lists(st.sampled_from(PATHS), min_size=2, max_size=3, unique=True),
         removes=st.lists(st.one_of(st.none(), st.sampled_from(SEEDS)), min_size=3, max_size=3),
-        size=st.integers(2, 3),
     )
-    def begin(self, removes, size):
+    def begin(self, paths, removes):
         self.count += 1
         wanted: dict[str, str | None] = {}
-        for path, seed in zip(PATHS[:size], removes, strict=False):
-            wanted[path] = seed if seed in files(path, self.disk) else None
+        for path, seed in zip(paths, removes, strict=False):
+            wanted[path] = seed if seed in files(path, self.disk) and path != PATHS[0] else None
         group = Group(f"g{self.count}", wanted)
         self.groups[group.name] = group
         self.running[group.name] = Stepper(group.name, self.disk, partial(write, group))
@@ -114,7 +123,7 @@ class Groups(RuleBasedStateMachine):
     def another_engine(self, path, seed):
         self.count += 1
         there = files(path, self.disk, settled=False)
-        if seed in there:
+        if seed in there and path != PATHS[0]:
             self.gone_by_others.add((path, str(seed)))
             action: AddFile | RemoveFile = file(str(seed)).removal(2)
         else:
@@ -145,8 +154,10 @@ class Groups(RuleBasedStateMachine):
             self._was_read(reader)
 
     def teardown(self):
-        for name in list(self.running):
-            self._advance(name, 10_000)
+        for _ in range(MOST_CALLS):
+            for name in list(self.running):
+                self._advance(name, 1)
+        assert not self.running, "writers wait for each other"
         for reader in self.readers.values():
             reader.stepper.finish()
             self._was_read(reader)
@@ -190,7 +201,13 @@ class Groups(RuleBasedStateMachine):
             assert isinstance(stepper.error, HeadwaterError), stepper.error
             condition = stepper.error.condition
             self.groups[name].outcome = "unknown" if condition in UNKNOWN else "failed"
+            assert condition in UNKNOWN or self._has_rival(self.groups[name]), stepper.error
             count(condition)
+
+    def _has_rival(self, group):
+        """Whether somebody else wanted to remove what it removes."""
+        by_others = {(path, seed) for each in self.groups.values() if each is not group for path, seed in each.wanted}
+        return bool(group.wanted & (by_others | self.gone_by_others))
 
     def _was_read(self, reader):
         assert reader.stepper.error is None, reader.stepper.error

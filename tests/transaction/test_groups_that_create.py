@@ -108,10 +108,8 @@ def test_tables_that_are_created_come_last():
     """All other commits can be taken back without a trace."""
     store = FaultyStore(tables("/a"))
     commit_together([create("/n", store), append("/a", store)])
-    put = [call.path for call in store.calls if call.writes and call.path.endswith(commit_name(0))]
-    first = [call.path for call in store.calls if call.writes and call.path.endswith(commit_name(1))]
-    paths = [call.path for call in store.calls]
-    assert paths.index(first[0]) < paths.index(put[0])
+    put = [call.path for call in store.calls if call.writes and call.path.endswith((commit_name(0), commit_name(1)))]
+    assert put == [f"/a/_delta_log/{commit_name(1)}", f"/n/_delta_log/{commit_name(0)}"]
 
 
 def test_nobody_sees_a_table_before_the_decision_and_its_place_is_free_of_a_log():

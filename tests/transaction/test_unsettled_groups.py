@@ -20,7 +20,7 @@ from headwater.statements.maintain.vacuum import vacuum
 from headwater.stores import LocalStore
 from headwater.streaming.commits import Commits
 from headwater.transaction import Transaction, wait_for_maintenance
-from headwater.transaction.groups import _risk, commit_together
+from headwater.transaction.groups import commit_together, place
 from headwater.transaction.undoing import settle_newest, undo
 from support.commits import SCHEMA, add_file
 from support.faults.faulty_store import Crash, Fault, FaultyStore
@@ -202,7 +202,7 @@ def test_append_only_tables_are_put_last():
     store.files.update(tables("/b", "/c").files)
     store.directories.update(("/b/_delta_log", "/c/_delta_log"))
     members = [append("/a", store), rewrite("/b", store), append("/c", store)]
-    assert [member.path for member in sorted(members, key=_risk)] == ["/b", "/c", "/a"]
+    assert [member.path for member in sorted(members, key=place)] == ["/b", "/c", "/a"]
     foreign("/c", store, add_file("theirs"))
     commit_together(members)
     assert group_of(store, "/a").coordinator == "/b"

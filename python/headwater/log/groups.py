@@ -10,6 +10,8 @@ Who makes groups is :mod:`headwater.transaction.groups`, which has the steps and
 - A *note* beside a participant's log, ``_delta_log/_transactions/<id>.settled.json``, says that nothing is left to do
   about the group there, so that a reader needs no right to the coordinator; beside the coordinator's, only that it was
   undone, and by which version.
+- A *sign of life* beside the coordinator's log, ``_delta_log/_transactions/<id>.alive.json``, says that the group's
+  writer is at work: it changes as long as that is so. It is there only where the writer takes long.
 - What is not there any more was settled: a decision goes only after the commits that it is about. A group is aborted
   only on evidence: another commit has the place of one of its own, or what was staged for a free place is gone.
 
@@ -28,13 +30,15 @@ only what says so itself is undone, too. So who may not write to a table has not
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from threading import Lock, Timer
 from typing import Any
 from uuid import UUID
 
@@ -60,13 +64,15 @@ FIELD = "transactionGroup"
 #: The tag of ``commitInfo`` that has the group's id, as a draft of the protocol names it.
 TAG = "delta.multiTableTransaction.transactionId"
 _MARKER = b'"transactionGroup"'
-_NAME = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(?P<note>\.settled)?\.json")
+_NAME = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(?P<note>\.settled|\.alive)?\.json")
 #: The tag of a commit that undoes another: the id of the other's group.
 UNDOES = "headwater.undoes"
 DIRECTORY = "_transactions"
-#: Seconds after which a group that cannot be finished is aborted: its writer may be about to move a commit behind that
-#: of another, which takes milliseconds.
+#: Seconds without a sign of life after which a group that cannot be finished is aborted: its writer may be about to
+#: move a commit behind that of another, which takes milliseconds.
 PATIENCE = 10.0
+#: Seconds between a writer's signs of life, and those after which it gives no more: what hangs so long is no work.
+_BETWEEN_SIGNS, _LONGEST_WORK = PATIENCE / 4, 300.0
 #: How many commits of a log are looked through for that of a group.
 _MOST_COMMITS = 1000
 #: How many participants a log is believed.
@@ -75,8 +81,9 @@ MOST_PARTICIPANTS = 100
 _NOT_TO_READ = (PermissionError, IsADirectoryError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
 #: Groups that are known to be settled here, by table, each with the version that undid it, or 0.
 _known: Recent[tuple[str, str], int] = Recent()
-#: When a group was first seen that could not be finished, by the monotonic clock.
-_seen: Recent[str, float] = Recent()
+#: When a group was seen that could not be finished, by the monotonic clock, and the sign of life that it had: first, or
+#: when the sign had changed.
+_seen: Recent[str, tuple[float, bytes | None]] = Recent()
 
 #: Takes a commit of a table back, given its version and the group's id: the version that undoes it, or None where that
 #: is not possible for good.
@@ -300,10 +307,84 @@ def _finish(store: Store, record: Group) -> str | None:
     """Publish what is staged, in order, and decide; None where that must wait for the group's writer."""
     if not record.validates and all(_is_there(store, record, each) for each in record.participants or ()):
         return decide(store, record, "committed")
-    first = _seen.setdefault(record.id, time.monotonic())
-    if time.monotonic() - first < PATIENCE:
-        return None
-    return decide(store, record, "aborted")
+    return None if _is_at_work(store, record) else decide(store, record, "aborted")
+
+
+class AtWork:
+    """The groups that writers of this process are at work on."""
+
+    def __init__(self) -> None:
+        self._until: dict[str, float] = {}
+
+    def __contains__(self, group_id: str) -> bool:
+        return time.monotonic() < self._until.get(group_id, 0.0)
+
+    @contextlib.contextmanager
+    def on(self, store: Store, group: Group) -> Iterator[None]:
+        """What its writer does within is work on a group: nobody else gives the group up."""
+        self._until[group.id] = time.monotonic() + _LONGEST_WORK
+        signs = _Signs(store, group)
+        try:
+            yield
+        finally:
+            del self._until[group.id]
+            signs.end()
+
+
+AT_WORK = AtWork()
+
+
+class _Signs:
+    """Gives signs of life for other processes, in a thread of its own: a store that is slow does not hold them up."""
+
+    def __init__(self, store: Store, group: Group) -> None:
+        self._store, self._group, self._given = store, group, 0
+        self._ended = False
+        self._lock = Lock()
+        self._wait()
+
+    def _wait(self) -> None:
+        self._timer = Timer(_BETWEEN_SIGNS, self._give)
+        self._timer.daemon = True
+        with contextlib.suppress(RuntimeError):  # the interpreter is shutting down: no new threads can start
+            self._timer.start()
+
+    def _give(self) -> None:
+        with self._lock:
+            if self._ended or self._group.id not in AT_WORK:
+                return
+            self._given += 1
+            path = _sign_path(self._group)
+            try:
+                self._store.make_directory(path.rpartition("/")[0])
+                self._store.put(path, json.dumps({"signs": self._given}).encode())
+            except Exception as error:
+                _LOG.debug("%s: no sign of life: %s", path, error)
+            self._wait()
+
+    def end(self) -> None:
+        self._timer.cancel()
+        with self._lock:
+            self._ended = True
+            self._timer.cancel()
+            if self._given:
+                with contextlib.suppress(Exception):
+                    self._store.delete(_sign_path(self._group))
+
+
+def _is_at_work(store: Store, record: Group) -> bool:
+    """Whether the writer of a group that cannot be finished may be about to do so itself."""
+    if record.id in AT_WORK:
+        return True
+    now = time.monotonic()
+    if record.id in _seen and now - _seen[record.id][0] < PATIENCE:
+        return True
+    sign = _read(store, _sign_path(record))
+    since, known = _seen.setdefault(record.id, (now, sign))
+    if sign is not None and sign != known:
+        _seen[record.id] = now, sign
+        return True
+    return now - since < PATIENCE
 
 
 def _undo_all(store: Store, record: Group, undo: Undo) -> None:
@@ -505,6 +586,10 @@ def _remember(table_path: str, group_id: str, by: int = 0) -> Standing:
 
 def decision_path(group: Group) -> str:
     return f"{log_directory(group.coordinator)}/{DIRECTORY}/{group.id}.json"
+
+
+def _sign_path(group: Group) -> str:
+    return f"{log_directory(group.coordinator)}/{DIRECTORY}/{group.id}.alive.json"
 
 
 def note_path(table_path: str, group_id: str) -> str:

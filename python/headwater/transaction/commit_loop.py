@@ -61,6 +61,7 @@ that create one name, exactly one succeeds; a listing shows every file whose cre
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -77,7 +78,7 @@ from headwater.protocol.file_names import (
     parse_name,
 )
 from headwater.transaction.catalog_commits import CatalogCommitter
-from headwater.transaction.committers import Committer, Made, StoreCommitter, Unknown
+from headwater.transaction.committers import CommitFile, Committer, Made, StoreCommitter, Unknown
 from headwater.transaction.conflicts import WinningCommit
 from headwater.transaction.pending import PendingCommitter, PendingLog
 from headwater.transaction.prepared import PreparedCommit
@@ -115,6 +116,8 @@ class CommitLoop:
         #: Whether the newest version known goes by its in-commit timestamp; otherwise by the time of its file.
         self._stamped = snapshot is None or snapshot.definition.has_in_commit_timestamps
         self._previous = snapshot.timestamp if snapshot else None
+        #: Called with a winner's bytes before what may wait until it is decided about the winner's group.
+        self.before_waiting: Callable[[bytes], None] = lambda winner: None
         #: The version to try next.
         self.version = snapshot.version + 1 if snapshot else 0
 
@@ -165,15 +168,20 @@ class CommitLoop:
 
         :raises HeadwaterError: a conflict.
         """
-        winners = self._winners(version)
+        files = self._committer.commits_from(version)
+        contents = self._store.read_many([file.path for file in files])
         if self._snapshot is not None:
             check_same_table(self._snapshot, self._store)
-        for winner in winners:
+        for number, (file, data) in enumerate(zip(files, contents, strict=True), version):
+            # One by one: a conflict with one is no reason to wait for those after it.
+            self.before_waiting(data)
+            settle(self._prepared.table_path, self._store, number, data)
+            winner = self._winner(number, file, data)
             self._follow(winner)
             if winner.timestamp is not None:
                 self._previous = max(self._previous or 0, winner.timestamp)
-        self.version = winners[-1].version + 1
-        return winners[-1]
+        self.version = winner.version + 1
+        return winner
 
     def catch_up(self) -> None:
         """Check what was committed since the snapshot, before anything is put.
@@ -213,22 +221,12 @@ class CommitLoop:
             if isinstance(name := parse_name(file.name), (CommitName, CheckpointName)) and name.version > 0:
                 self._prepared.follow(WinningCommit(name.version, file.modification_time))
 
-    def _winners(self, version: int) -> list[WinningCommit]:
-        """The commits of ``version`` and after, in order and without gaps; at least one."""
-        files = self._committer.commits_from(version)
-        contents = self._store.read_many([file.path for file in files])
-        winners = []
-        for number, (file, data) in enumerate(zip(files, contents, strict=True), version):
-            settle(self._prepared.table_path, self._store, number, data)
-            winner = WinningCommit.of_actions(number, parse_actions(data, file.path), file.modification_time)
-            self._note_clock(winner)
-            by_file = not self._stamped and file.modification_time is not None
-            winners.append(replace(winner, timestamp=file.modification_time) if by_file else winner)
-        return winners
-
-    def _note_clock(self, winner: WinningCommit) -> None:
+    def _winner(self, version: int, file: CommitFile, data: bytes) -> WinningCommit:
+        winner = WinningCommit.of_actions(version, parse_actions(data, file.path), file.modification_time)
         if winner.metadata is not None:
             self._stamped = in_commit_timestamps_enabled(winner.metadata)
+        by_file = not self._stamped and file.modification_time is not None
+        return replace(winner, timestamp=file.modification_time) if by_file else winner
 
 
 def _committer_of(prepared: PreparedCommit) -> Committer:

@@ -16,16 +16,20 @@ groups: they see each commit once it is in its log, and may commit between any t
 3. *Put the first*, the coordinator's, which names all others. A lost race is as for any commit. From here on, the group
    is there, and whoever meets it finishes it.
 4. *Publish the others*, by put-if-absent. A commit that loses a race moves behind the winner, if that is no conflict.
+   A winner that is part of another group is waited for until that is decided about.
 5. *Decide.* The decision is put if absent: committed. This step counts: before it, no reader of ours sees any of the
    commits; after it, all.
 6. *Where a conflict, or the store, stopped step 4:* the decision is that the group is aborted, and each commit that is
    in a log is undone by another (:mod:`headwater.transaction.undoing`). Others may decide so, too, where the writer
    seems dead and a place was taken; then step 5 finds their decision.
 
-The tables are in the order of their risk: first those whose definition changes or that fit only directly after the
-version that was read, then those that lose rows, then those that only get some, then those that are append-only, whose
-commits cannot be undone, and last those that the group creates, of which undoing leaves an empty table. So of the
-conflicts that other engines can cause after step 1, those of the first table, the likeliest, undo nothing.
+**Order.** All groups put the commits of their tables in one order, whatever they do to them: else two groups could wait
+for each other in step 4. It is the order of the tables' identifiers, which are the same by whatever path a table is
+reached. Yet tables that are append-only come after all others, as their commits cannot be undone, and those that a
+group creates come last, as undoing leaves an empty table. Neither lets groups differ: a group that creates a table
+conflicts with all others that have it, and for no longer than it takes to see that. Whether a table is append-only may
+change while groups are at work. One that finds, before it would wait, that it took its tables in another order than the
+table's definition now asks for, gives itself up.
 
 **How it is tested.** ``tests/transaction/test_groups.py`` cuts off every call, has others commit between any two, and
 compares what any reader sees with a model. ``test_unsettled_groups.py`` has what becomes of what was cut off.
@@ -37,6 +41,7 @@ import logging
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from headwater.errors import HeadwaterError
 from headwater.log import groups
@@ -103,9 +108,9 @@ def commit_together(members: Sequence[Member], only_read: Sequence[OnlyRead] = (
     if len(members) > groups.MOST_PARTICIPANTS:
         named = {"count": len(members), "most": groups.MOST_PARTICIPANTS}
         raise HeadwaterError("HEADWATER_TRANSACTION_OF_TOO_MANY_TABLES", named)
-    ordered = sorted(members, key=_risk)
-    for member in ordered:
+    for member in members:
         member.loop.catch_up()
+    ordered = sorted(members, key=place)
     for table in only_read:
         table.check()
     if not ordered:
@@ -123,16 +128,13 @@ def _made(member: Member) -> Put:
     return member.put
 
 
-def _risk(member: Member) -> tuple[int, str]:
-    """How likely a commit of another is a conflict; lowest first."""
+def place(member: Member) -> tuple[int, str, str]:
+    """A table's place in the order of all groups, by its definition before the commit; lowest first."""
     prepared = member.prepared
     if prepared.before is None:
-        return 4, member.path  # undone, it is an empty table; and hardly anybody creates the same one
-    if prepared.before.get(properties.APPEND_ONLY):
-        return 3, member.path  # what it adds cannot be taken back
-    if prepared.changes_definition or prepared.work.reads.follows_directly:
-        return 0, member.path
-    return (2 if prepared.is_append else 1), member.path
+        return 2, "", member.path  # undone, it is an empty table
+    # What is added to an append-only table cannot be taken back. A copy of a table has the identifier of its original.
+    return int(prepared.before.get(properties.APPEND_ONLY)), prepared.before.metadata.id, member.path
 
 
 class _Group:
@@ -144,6 +146,13 @@ class _Group:
         self._members = [first, *others]
 
     def commit(self) -> None:
+        with groups.AT_WORK.on(self._first.store, self._group):
+            self._put_first()
+            self._put_others()
+        maintenance.later(f"tidying up after the transaction {self._group.id}", self._tidy_up)
+
+    def _put_first(self) -> None:
+        """Steps 2 and 3."""
         try:
             for member in self._others:
                 self._stage(member)
@@ -156,9 +165,15 @@ class _Group:
             if not _is_unknown(error):
                 self._delete_staged()
             raise
+
+    def _put_others(self) -> None:
+        """Steps 4 to 6."""
+        taken = place(self._first)
         try:
             for member in self._others:
+                member.loop.before_waiting = partial(self._check_order, member, taken)
                 member.put = member.loop.put(MAX_ATTEMPTS, member.encoded)
+                taken = max(taken, place(member))
             for table in self._only_read:
                 table.check()
         except Exception as error:
@@ -168,7 +183,14 @@ class _Group:
                 raise
         else:
             self._decide()
-        maintenance.later(f"tidying up after the transaction {self._group.id}", self._tidy_up)
+
+    def _check_order(self, member: Member, taken: tuple[int, str, str], winner: bytes) -> None:
+        """Do not wait for another group if it may wait for this one: another writer has changed whether the table is
+        append-only. Nor for this group itself, which has the table twice, by two paths.
+        """
+        group = Group.of(winner, member.path)
+        if group is not None and (group.id == self._group.id or place(member) < taken):
+            raise self._aborted()
 
     def _tidy_up(self) -> None:
         """What spares others a look at the coordinator, and files that nobody reads any more."""
