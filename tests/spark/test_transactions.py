@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from threading import Thread
+
 import pytest
 from pyspark.errors import PySparkException
 
@@ -330,3 +333,23 @@ def test_rows_that_are_changed_twice_keep_their_ids(spark):
     assert [row[2] for row in found[:3]] == [0, 1, 2]
     assert len({row[2] for row in found}) == 6
     spark.sql("DROP TABLE t")
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_transaction_of_which_a_statement_runs_for_long_is_not_idle(spark):
+    other = another(spark)
+    spark.conf.set("spark.headwater.transactions.idleSeconds", "2")
+    try:
+        spark.sql("BEGIN TRANSACTION")
+        spark.sql("INSERT INTO b VALUES (1, 10)")
+        slow = "SELECT java_method('java.lang.Thread', 'sleep', 4500L) FROM a"
+        reading = Thread(target=lambda: spark.sql(slow).collect())
+        reading.start()
+        time.sleep(3.5)
+        for statement in ("BEGIN TRANSACTION", "ROLLBACK"):  # ends those that are idle
+            other.sql(statement)
+        reading.join()
+        spark.sql("COMMIT")
+    finally:
+        spark.conf.unset("spark.headwater.transactions.idleSeconds")
+    assert rows(other, "b") == [(1, 10)]

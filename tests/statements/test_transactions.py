@@ -7,6 +7,7 @@ from functools import partial
 import msgspec
 import pytest
 
+from headwater import clock
 from headwater.bridge.messages.define import TransactionArguments, TransactionRequest
 from headwater.bridge.messages.read import ScanRequest, ScansRequest
 from headwater.bridge.messages.trouble import BegunCommit, InTransactionRequest, RecoverCommitRequest
@@ -30,7 +31,6 @@ from headwater.statements.commit.transactions import (
 )
 from headwater.statements.files import scans
 from headwater.statements.files.missing_changes import record_missing_changes
-from headwater.statements.maintain.vacuum import open_since
 from headwater.statements.registry import _IN_TRANSACTION, _REFUSALS, HANDLERS
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction, wait_for_maintenance
@@ -307,8 +307,8 @@ def test_a_transaction_that_is_idle_ends_with_its_commit(tables, monkeypatch):
     session = Session(spark_headwater_transactions_idleSeconds="5")
     session.begin()
     session.insert(tables[0], "mine")
-    now = open_transactions.time.monotonic()
-    monkeypatch.setattr(open_transactions.time, "monotonic", lambda: now + 6)
+    now = clock.milliseconds()
+    monkeypatch.setattr(clock, "milliseconds", lambda: now + 6_000)
     assert condition_of(session.commit) == "HEADWATER_TRANSACTION_LOST"
     assert condition_of(session.commit) == "HEADWATER_NO_TRANSACTION"
     assert version(tables[0]) == 0
@@ -436,17 +436,6 @@ def test_where_the_log_shows_all_changes_no_change_data_is_committed(tmp_path):
     actions = parse_actions((tmp_path / "t" / "_delta_log" / commit_name(1)).read_bytes(), "")
     assert not actions.change_files
     assert [(is_add, file["path"]) for is_add, file in actions.files] == [(False, "0"), (True, "2"), (True, "3")]
-
-
-def test_vacuum_knows_since_when_a_table_is_written(tables):
-    session = Session()
-    assert open_since(tables[0]) is None
-    session.begin()
-    session.insert(tables[0], "1")
-    assert open_since(tables[0]) is not None
-    assert open_since(tables[1]) is None
-    session.rollback()
-    assert open_since(tables[0]) is None
 
 
 def test_nothing_of_a_transaction_stays_in_memory(tables):

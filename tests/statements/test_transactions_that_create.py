@@ -8,6 +8,7 @@ from functools import partial
 import pyarrow as pa
 import pytest
 
+from headwater import clock
 from headwater.bridge.messages.define import (
     CreatedTable,
     CreatedTableRequest,
@@ -22,7 +23,6 @@ from headwater.log.snapshot import load_snapshot, table_exists
 from headwater.protocol.actions import AddCDCFile
 from headwater.protocol.file_names import commit_name
 from headwater.protocol.types import schema_string
-from headwater.statements.commit import open_transactions
 from headwater.statements.commit.committing import commit, removals, transaction
 from headwater.statements.commit.created_tables import created_table
 from headwater.statements.commit.opening import Options, open_snapshot
@@ -168,8 +168,8 @@ def test_what_was_not_created_leaves_its_place_as_it_was(tmp_path, old, end, mon
     if end == "rollback":
         session.rollback()
     elif end == "idle":
-        now = open_transactions.time.monotonic()
-        monkeypatch.setattr(open_transactions.time, "monotonic", lambda: now + 3601)
+        now = clock.milliseconds()
+        monkeypatch.setattr(clock, "milliseconds", lambda: now + 3_601_000)
         assert condition_of(session.commit) == "HEADWATER_TRANSACTION_LOST"
     else:
         Session().change(old, ["3"], ["0"])

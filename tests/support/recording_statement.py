@@ -32,6 +32,8 @@ class RecordingStatement(Statement):
         self.unset = []
         #: What the session catalog has, by name.
         self.names = {}
+        #: When Spark ran statements in open transactions.
+        self.runs = []
         #: What tables that a catalog manages are called, by path.
         self.handles = {}
         #: The files that were copied, and after how many a copying statement is cut off.
@@ -99,6 +101,9 @@ class RecordingStatement(Statement):
 
     def discard(self):
         self.discarded += 1
+
+    def runs_in(self, transaction):
+        return self.runs
 
     def check_cancelled(self):
         pass

@@ -29,6 +29,7 @@ from headwater.bridge import log_context
 from headwater.bridge.messages import Envelope, ErrorDescription, Request
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError, access_failed
+from headwater.stores import is_same_place
 
 logger = logging.getLogger("headwater.calls")
 _serving = threading.local()
@@ -48,11 +49,12 @@ _running: dict[int, tuple[str, int]] = {}
 
 
 def running_since(table: str) -> int | None:
-    """When the oldest call about a table began that other threads of this process work for, in milliseconds since the
-    epoch; None where there is none.
+    """When the oldest call about a table, by whatever path, began that other threads of this process work for, in
+    milliseconds since the epoch; None where there is none.
     """
     own = threading.get_ident()
-    others = [since for thread, (about, since) in list(_running.items()) if thread != own and about == table]
+    running = list(_running.items())
+    others = [since for thread, (about, since) in running if thread != own and is_same_place(about, table)]
     return min(others, default=None)
 
 

@@ -33,6 +33,7 @@ from headwater.bridge.messages.callbacks import (
     PartitionsQuestion,
     PinnedVersion,
     Restriction,
+    SparkRun,
     WriteSpecification,
     WrittenFile,
     WrittenRows,
@@ -48,6 +49,7 @@ _PARQUET_FILES = msgspec.json.Decoder(ParquetFiles)
 _COPIED_FILES = msgspec.json.Decoder(CopiedFiles)
 _MATCHING_PARTITIONS = msgspec.json.Decoder(MatchingPartitions)
 _FOOTERS = msgspec.json.Decoder(Footers)
+_SPARK_RUNS = msgspec.json.Decoder(list[SparkRun])
 _NOTED_KEYS = msgspec.json.Decoder(NotedKeys)
 _CHECKED_CONDITION = msgspec.json.Decoder(CheckedCondition)
 _CHANGE_REQUEST = msgspec.json.Decoder(ChangeRequest)
@@ -70,6 +72,7 @@ class StatementContext(Protocol):
     def pin(self, plan: int, version: str) -> None: ...
     def keep(self, sql: str, purpose: str) -> int: ...
     def notedKeys(self) -> str: ...
+    def runsIn(self, transaction: str) -> str: ...
     def planSize(self, plan: int) -> int: ...
     def expressionTexts(self) -> str: ...
     def explain(self, sql: str, mode: str) -> str: ...
@@ -234,6 +237,12 @@ class Statement:
     def noted_keys(self) -> list[list[str | int]] | None:
         """The keys that ``note_keys(…)`` noted in the last query that has it (:class:`NotedKeys`)."""
         return _NOTED_KEYS.decode(self._context.notedKeys()).keys
+
+    def runs_in(self, transaction: str) -> list[SparkRun]:
+        """When Spark ran statements in an open transaction, of any session: of those that run, and as many of the
+        others as it still knows.
+        """
+        return _SPARK_RUNS.decode(self._context.runsIn(transaction))
 
     def plan_size(self, plan: int) -> int:
         """Spark's estimate of a relation's size in bytes."""

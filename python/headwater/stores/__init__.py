@@ -3,7 +3,7 @@
 :class:`Store` is the interface; users may name a subclass of their own for a scheme (:mod:`headwater.stores.choice`).
 """
 
-from headwater.stores.choice import absolute_path, store_for
+from headwater.stores.choice import absolute_path, is_same_place, may_be_same_place, store_for
 from headwater.stores.hadoop import HadoopFiles, HadoopStore
 from headwater.stores.interface import SCHEME, Failed, FileInfo, Store, Tree
 from headwater.stores.local import LocalStore
@@ -18,5 +18,7 @@ __all__ = [
     "Store",
     "Tree",
     "absolute_path",
+    "is_same_place",
+    "may_be_same_place",
     "store_for",
 ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import posixpath
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -118,6 +119,41 @@ def absolute_path(table_path: str, path: str) -> str:
         authority = re.match(r"[^:]+:(//[^/]*)?", table_path)
         return f"{authority.group(0) if authority else ''}{path}"
     return path if path.startswith("/") else f"{table_path}/{path}"
+
+
+def is_same_place(path: str, other: str) -> bool:
+    """Whether two paths of directories lead to one place, as far as their stores know: by links, or by another spelling
+    of a URI.
+    """
+    if path == other:
+        return True
+    if not (_is_local(path) and _is_local(other)):
+        return _normal(path) == _normal(other)
+    one, another = store_for(path)[1], store_for(other)[1]
+    try:
+        return os.path.samefile(one, another)
+    except OSError:  # a table that is yet to be made
+        return os.path.realpath(one) == os.path.realpath(another)
+
+
+def may_be_same_place(path: str, other: str) -> bool:
+    """As :func:`is_same_place`, and True where their stores cannot tell: one store may have several names."""
+    return is_same_place(path, other) or (_root(path) != _root(other) and not (_is_local(path) or _is_local(other)))
+
+
+def _is_local(path: str) -> bool:
+    match = SCHEME.match(path)
+    return match is None or match.group(1).lower() == "file"
+
+
+def _normal(path: str) -> str:
+    root = _root(path)
+    return f"{root}{posixpath.normpath('/' + path[len(root) :].lstrip('/'))}"
+
+
+def _root(path: str) -> str:
+    """Scheme and authority, whose case does not count."""
+    return "/".join(path.split("/", 3)[:3]).lower() if SCHEME.match(path) else ""
 
 
 def _without_trailing_slash(path: str) -> str:

@@ -194,6 +194,16 @@ class MatchingPartitions(Request, kw_only=True):
     matches: list[bool] | None
 
 
+class SparkRun(Request, kw_only=True):
+    """A time in which Spark ran a statement, in milliseconds since the epoch.
+
+    :param ended: None where it still runs.
+    """
+
+    began: int
+    ended: int | None
+
+
 class NotedKeys(Request, kw_only=True):
     """The distinct keys that ``note_keys(…)`` noted in the last query that has it; None where they are too many.
 

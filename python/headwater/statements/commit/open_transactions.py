@@ -9,7 +9,6 @@ not know any more, or that was idle for too long, is an error until the session 
 from __future__ import annotations
 
 import logging
-import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -22,14 +21,14 @@ from headwater.errors import HeadwaterError
 from headwater.log.groups import may_be_together
 from headwater.log.snapshot import Snapshot
 from headwater.log.snapshot_cache import SnapshotCache
-from headwater.stores import Store
+from headwater.stores import Store, is_same_place, may_be_same_place
 from headwater.transaction.composing import version_together
 from headwater.transaction.pending import PendingLog
 
 _LOG = logging.getLogger(__name__)
 
 SETTING = "spark.headwater.transaction"
-#: Seconds without a statement after which a transaction ends.
+#: Seconds in which no statement runs, after which a transaction ends.
 _IDLE = "spark.headwater.transactions.idleSeconds"
 _DEFAULT_IDLE = 3600
 
@@ -48,21 +47,32 @@ class OpenTransaction:
         self.began = clock.milliseconds()
         self.idle_seconds = idle_seconds
         self._cache = cache
-        self._used = time.monotonic()
+        self._used = clock.milliseconds()
         self._logs: dict[str, PendingLog] = {}
         self._created: dict[tuple[str, ...], CreatedTable] = {}
         self._lock = Lock()
         #: Whether COMMIT or ROLLBACK has begun.
         self.is_closed = False
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether the last statement was too long ago."""
-        return time.monotonic() - self._used > self.idle_seconds
+    def is_idle(self, statement: Statement) -> bool:
+        """Whether no statement of it runs, and the last one was too long ago.
+
+        :param statement: any of the same Spark. It is asked only if no call was made lately.
+        """
+        now, longest = clock.milliseconds(), self.idle_seconds * 1000
+        if now - self._used <= longest:
+            return False
+        used = self._used
+        for run in sorted(statement.runs_in(self.id), key=lambda run: run.began):
+            if run.began - used > longest:
+                break  # too late
+            used = max(used, now if run.ended is None else run.ended)
+        self._used = max(self._used, used)
+        return now - used > longest
 
     def touch(self) -> None:
         """Note that a statement uses it."""
-        self._used = time.monotonic()
+        self._used = clock.milliseconds()
 
     def log(self, path: str, store: Store) -> PendingLog:
         """The table at a path as this transaction sees it.
@@ -107,11 +117,14 @@ class OpenTransaction:
                 )
 
     def _refuse_two_paths(self, path: str, snapshot: Snapshot, *, only_written: bool = False) -> None:
-        """That a table that is changed is not reached by another path, too, which would not show the change."""
+        """That a table that is changed is not reached by another path, too, which would not show the change. A copy at
+        another place has the same identifier and is another table.
+        """
         with self._lock:
             others = [log for log in self._logs.values() if log.table_path != path and log.is_pinned]
         for other in others:
-            if other.pinned.metadata.id == snapshot.metadata.id and (other.commits or not only_written):
+            is_same = other.pinned.metadata.id == snapshot.metadata.id and may_be_same_place(other.table_path, path)
+            if is_same and (other.commits or not only_written):
                 raise not_in_transaction(f"A change of a table that is at {other.table_path}, too,", path)
 
     @property
@@ -145,10 +158,13 @@ class OpenTransaction:
         with self._lock:
             return [log for log in self._logs.values() if log.noted and not log.commits]
 
-    @property
-    def paths(self) -> list[str]:
-        """The tables that it has looked at."""
-        return list(self._logs)
+    def has_looked_at(self, table: Snapshot) -> bool:
+        """Whether it has looked at a table, by whatever path."""
+        return any(
+            is_same_place(log.table_path, table.table_path)
+            or (log.is_pinned and log.pinned.metadata.id == table.metadata.id)  # a store may have several names
+            for log in list(self._logs.values())
+        )
 
     def stop(self) -> None:
         """Take no more statements' commits."""
@@ -212,15 +228,19 @@ def begin(statement: Statement, cache: SnapshotCache, *, serializable: bool = Fa
     if current(statement) is not None:
         raise HeadwaterError("HEADWATER_TRANSACTION_NESTED")
     opened = OpenTransaction(cache, statement.whole_number(_IDLE, _DEFAULT_IDLE), serializable=serializable)
+    _end_idle(statement)
     with _lock:
         _open[opened.id] = opened
-        over = [each for each in _open.values() if each.is_idle]
-        for each in over:
-            del _open[each.id]
-    for each in over:
-        each.give_up()
-        each.forget()
     return opened
+
+
+def _end_idle(statement: Statement) -> None:
+    for each in list(_open.values()):
+        if each.is_idle(statement):
+            with _lock:
+                _open.pop(each.id, None)
+            each.give_up()
+            each.forget()
 
 
 def known(statement: Statement) -> OpenTransaction | None:
@@ -236,7 +256,7 @@ def current(statement: Statement) -> OpenTransaction | None:
     if not statement.conf(SETTING):
         return None
     found = known(statement)
-    if found is None or found.is_idle or found.is_closed:
+    if found is None or found.is_closed or found.is_idle(statement):
         raise HeadwaterError("HEADWATER_TRANSACTION_LOST")
     found.touch()
     return found
@@ -249,6 +269,9 @@ def end(transaction: OpenTransaction) -> None:
     transaction.forget()
 
 
-def open_since(path: str) -> int | None:
-    """When the oldest transaction began that has looked at a table, in milliseconds since the epoch."""
-    return min((each.began for each in list(_open.values()) if path in each.paths), default=None)
+def open_since(table: Snapshot, statement: Statement) -> int | None:
+    """When the oldest transaction began that has looked at a table and may still commit, in milliseconds since the
+    epoch. Those that are idle end.
+    """
+    _end_idle(statement)
+    return min((each.began for each in list(_open.values()) if each.has_looked_at(table)), default=None)

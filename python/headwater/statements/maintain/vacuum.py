@@ -169,7 +169,7 @@ class _Run:
         """From when on files stay, as a statement or transaction of this process may have written them that is yet to
         commit.
         """
-        begun = (running_since(self._request.table), open_since(self._snapshot.table_path))
+        begun = (running_since(self._request.table), open_since(self._snapshot, self._statement))
         return min([self._before, *(since - _CLOCK_SKEW for since in begun if since is not None)])
 
     def _choose(self, tree: Tree, before: int) -> tuple[list[FileInfo], list[FileInfo]]:

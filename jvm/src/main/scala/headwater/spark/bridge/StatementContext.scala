@@ -384,6 +384,10 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
   /** Takes a setting of the session back to its default. */
   def unset(setting: String): Unit = session.conf.unset(setting)
 
+  /** [[SparkRun]] of each statement of an open transaction that runs, or ran lately: JSON array. */
+  def runsIn(transaction: String): String =
+    Json.write(SparkInternals.runsIn(session, transaction).map { case (began, ended) => SparkRun(began, ended) })
+
   /** [[CheckedCondition]]: a condition over a schema (JSON) as Spark resolves it. Throws Spark's own error if it does not resolve. */
   def checkCondition(text: String, schema: String): String = {
     val condition = QueryCompiler.condition(session, text, schema)

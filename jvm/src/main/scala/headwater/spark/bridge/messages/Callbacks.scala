@@ -140,6 +140,8 @@ object PartitionsQuestion {
 
 final case class MatchingPartitions(matches: Option[Seq[Boolean]]) extends Message
 
+final case class SparkRun(began: Long, ended: Option[Long]) extends Message
+
 final case class NotedKeys(keys: Option[Seq[Seq[Any]]]) extends Message
 
 final case class CheckedCondition(predicate: JsonNode, columns: Option[Seq[String]]) extends Message

@@ -39,6 +39,14 @@ object SparkInternals {
   /** The transaction over several statements that a session has begun. Caches are shared by sessions, and never have anything of it. */
   def transaction(session: SparkSession): Option[String] = Option(conf(session).getConfString(Transaction, null))
 
+  /**
+   * When statements of a transaction began and ended, in milliseconds since the epoch, of those that run and those that Spark still shows in
+   * its SQL tab. Spark notes what each one's session was set to.
+   */
+  def runsIn(session: SparkSession, transaction: String): Seq[(Long, Option[Long])] =
+    classic(session).sharedState.statusStore.executionsList().filter(_.modifiedConfigs.get(Transaction).contains(transaction))
+      .map(run => run.submissionTime -> run.completionTime.map(_.getTime))
+
   /** One in the same application that is in no transaction. */
   def newSession(session: SparkSession): SparkSession = classic(session).newSession()
 
