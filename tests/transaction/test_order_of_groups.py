@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -14,9 +15,9 @@ from headwater.log import groups
 from headwater.log.groups import AT_WORK, Group
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.file_names import CommitName, parse_name
-from headwater.stores import FileInfo
+from headwater.stores import FileInfo, Store
 from headwater.transaction import Transaction, wait_for_maintenance
-from headwater.transaction.groups import commit_together
+from headwater.transaction.groups import Member, commit_together
 from support.commits import add_file
 from support.faults.faulty_store import Crash, Fault, FaultyStore
 from support.table_groups import append, create, files, foreign, hasten, member, raw, removal, rewrite, tables
@@ -38,7 +39,7 @@ def redefine(path, store):
 
 
 #: What a group may do to each table. The first two only take appends; the last two are not there yet.
-KINDS = {
+KINDS: dict[str, list[Callable[[str, Store], Member]]] = {
     "/a": [append],
     "/b": [append, redefine],
     "/c": [append, rewrite, redefine],
@@ -152,7 +153,8 @@ def test_a_writer_that_takes_long_gives_signs_of_life_until_it_is_done(monkeypat
     monkeypatch.setattr(groups, "_BETWEEN_SIGNS", 0.01)
     inner = tables("/a", "/b")
     members = [append("/a", inner), append("/b", inner)]
-    put, found = inner.put_if_absent, []
+    put = inner.put_if_absent
+    found: list[str] = []
 
     def slowly(path, data):
         until = time.monotonic() + 30

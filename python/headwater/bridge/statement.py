@@ -239,8 +239,8 @@ class Statement:
         return _NOTED_KEYS.decode(self._context.notedKeys()).keys
 
     def runs_in(self, transaction: str) -> list[SparkRun]:
-        """When Spark ran statements in an open transaction, of any session: of those that run, and as many of the
-        others as it still knows.
+        """When Spark ran the statements of any session's open transaction: the running ones, and the ended ones that
+        it still remembers.
         """
         return _SPARK_RUNS.decode(self._context.runsIn(transaction))
 

@@ -70,7 +70,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "spark.headwater.transactions.idleSeconds",
         "3600",
-        "seconds without a statement after which a transaction over several statements ends",
+        "seconds in which no statement runs, after which a transaction over several statements ends",
     ),
     Setting(
         "spark.headwater.hook.<name>.before",

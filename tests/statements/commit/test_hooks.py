@@ -212,6 +212,18 @@ def test_versions_of_others_are_shown_in_order_and_at_least_once(tmp_path: Path)
     assert [each.version for each in SEEN] == [2, 3, 4, 5, 6]
 
 
+def test_where_a_hook_begins_is_noted_beside_a_copy_of_a_table_that_it_knows(tmp_path: Path) -> None:
+    table, copy = tmp_path / "t", tmp_path / "copy"
+    make(table, RecordingStatement())
+    shutil.copytree(table, copy)
+    named(ear_after="fail_sometimes")
+    for each in (table, copy):
+        FAILURES.extend([1] * 9)  # it is shown nothing with success
+        write(each, RecordingStatement({"spark.headwater.hooks": "ear"}))
+        assert showing.wait_for_hooks(20)
+        assert (each / "_headwater" / "hooks" / "ear.json").exists()
+
+
 def test_a_hook_that_fails_is_shown_it_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A model: whatever fails, a version is shown until it was taken, and none is left out."""
     rng = random.Random(4)

@@ -209,8 +209,8 @@ def _deadline(statement: Statement) -> float:
 
 # After a commit
 
-#: The hooks and the tables' ids for which it is noted where they are.
-_noted: Recent[tuple[str, str], None] = Recent()
+#: The hooks, and the tables' paths and ids, for which it is noted where they are.
+_noted: Recent[tuple[str, str, str], None] = Recent()
 _lanes: dict[Hook, _Lane] = {}
 _lock = threading.Lock()
 
@@ -310,10 +310,11 @@ def _begin(hook: Hook, store: Store, snapshot: Snapshot, shown: int) -> None:
 
     :param shown: the version before that one.
     """
+    key = (hook.name, snapshot.table_path, snapshot.metadata.id)  # a copy has the identifier of its original
     try:
-        if (hook.name, snapshot.metadata.id) not in _noted and _position(hook, store, snapshot) is None:
+        if key not in _noted and _position(hook, store, snapshot) is None:
             _keep(hook, store, snapshot, shown)
-        _noted[hook.name, snapshot.metadata.id] = None
+        _noted[key] = None
     except Exception as error:
         _LOG.warning("%s: where the hook %s begins could not be noted (%s)", snapshot.table_path, hook.name, error)
 

@@ -40,8 +40,8 @@ object SparkInternals {
   def transaction(session: SparkSession): Option[String] = Option(conf(session).getConfString(Transaction, null))
 
   /**
-   * When statements of a transaction began and ended, in milliseconds since the epoch, of those that run and those that Spark still shows in
-   * its SQL tab. Spark notes what each one's session was set to.
+   * When statements of a transaction began and ended, in milliseconds since the epoch: the running statements, and the ended ones that
+   * Spark's SQL tab still shows. Spark notes the settings of each statement's session.
    */
   def runsIn(session: SparkSession, transaction: String): Seq[(Long, Option[Long])] =
     classic(session).sharedState.statusStore.executionsList().filter(_.modifiedConfigs.get(Transaction).contains(transaction))
