@@ -1,6 +1,7 @@
-"""A table that is deleted and made anew by another program, under frames that were analysed and snapshots kept.
+"""A table that is deleted and created again, under frames and views that were analysed and snapshots kept.
 
-Who asks by path gets the new table and nothing of the old; who holds a frame of the old table is told.
+Frames and views of the old table read the new one, as those of any table of Spark's do. If its columns are not there,
+or if they name a version of the old one, they say so.
 """
 
 from __future__ import annotations
@@ -52,23 +53,93 @@ def test_by_path_there_is_only_the_new_table(spark: Any, rows: Any, anew: Any, i
 
 
 @pytest.mark.parametrize("ids", NEW, ids=["shorter", "as long", "longer"])
-def test_a_frame_of_the_old_table_says_so(spark: Any, fails: Any, anew: Any, ids: list[int]) -> None:
+def test_a_frame_of_the_old_table_reads_the_new_one(spark: Any, anew: Any, ids: list[int]) -> None:
     path = anew(OLD)
-    frames = [
-        spark.read.format("delta").load(path),
-        spark.read.format("delta").load(path).where("id > 0").groupBy("id").count(),
-        spark.sql(f"SELECT count(*) FROM delta.`{path}`"),
-    ]
+    frame = spark.read.format("delta").load(path)
+    count = spark.sql(f"SELECT count(*), min(id) FROM delta.`{path}`")
     run_before = spark.read.format("delta").load(path)
     assert len(run_before.collect()) == 3
     anew(ids)
-    for frame in frames:
-        with fails("DELTA_TABLE_ID_MISMATCH", path, "deleted and re-created"):
-            frame.collect()
+    now = spark.read.format("delta").load(path)
+    assert sorted(row.id for row in frame.where("id > 0").collect()) == ids
+    assert count.collect() == [(len(ids), 7)]
+    assert frame.join(now, "id").count() == len(ids)
     # A frame that has run keeps its plan, and the plan its files, as Spark has it for any table.
     with pytest.raises(Exception, match=r"FAILED_READ_FILE.*parquet"):
         run_before.collect()
-    assert len(spark.read.format("delta").load(path).collect()) == len(ids)
+
+
+#: Definitions of a table that has these columns at least, whose files have them in different places.
+COLUMNS = "id INT, name STRING, at STRUCT<x: INT, y: STRING>"
+MAPPED = "TBLPROPERTIES ('delta.columnMapping.mode' = '{}')"
+DEFINITIONS = {
+    "plain": f"({COLUMNS}) USING delta",
+    "partitioned": f"({COLUMNS}) USING delta PARTITIONED BY (name)",
+    "by another column": f"({COLUMNS}, day INT) USING delta PARTITIONED BY (day)",
+    "reordered": "(more INT, at STRUCT<x: INT, y: STRING>, name STRING, id INT) USING delta",
+    "mapped by name": f"({COLUMNS}) USING delta {MAPPED.format('name')}",
+    "mapped by id": f"({COLUMNS}) USING delta PARTITIONED BY (id) {MAPPED.format('id')}",
+}
+
+
+def create(spark: Any, name: str, definition: str, first: int) -> None:
+    """A table of four rows."""
+    spark.sql(f"CREATE OR REPLACE TABLE {name} {DEFINITIONS[definition]}")
+    spark.sql(
+        f"INSERT INTO {name} (id, name, at) SELECT id, concat('n', id % 3), named_struct('x', id, 'y', 'y') "
+        f"FROM (SELECT CAST(id AS INT) FROM range({first}, {first + 4}, 1, 1))"
+    )
+
+
+def folder(spark: Any, name: str) -> Path:
+    return Path(spark.sql(f"DESCRIBE DETAIL {name}").collect()[0].location.removeprefix("file:"))
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("how", ["drop", "replace", "move"])
+@pytest.mark.parametrize("new", DEFINITIONS)
+@pytest.mark.parametrize("old", DEFINITIONS)
+@pytest.mark.usefixtures("database")
+def test_views_and_frames_read_the_table_that_is_there_now(
+    spark: Any, rows: Any, fails: Any, old: str, new: str, how: str
+) -> None:
+    """Wherever the files of the old and the new table have the columns. The rows are known without a table."""
+    create(spark, "t", old, 0)
+    frame = spark.table("t")
+    frame.createOrReplaceTempView("v")
+    if how == "drop":
+        spark.sql("DROP TABLE t")
+    create(spark, "u" if how == "move" else "t", new, 100)
+    if how == "move":  # by a program that knows no names
+        here, there = folder(spark, "t"), folder(spark, "u")
+        shutil.rmtree(here, ignore_errors=True)
+        shutil.copytree(there, here, dirs_exist_ok=True)
+    spark.sql("DELETE FROM t WHERE id = 101")
+    if not set(frame.columns) <= set(spark.table("t").columns):
+        with fails("DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS", "define the DataFrame or view again"):
+            frame.collect()
+        return
+    found = rows("SELECT id, name, at.x FROM v WHERE name >= 'n0' AND at.y = 'y'", ordered=False)
+    assert found == [(n, f"n{n % 3}", n) for n in (100, 102, 103)]
+    assert frame.where("id > 102").select("at.x").collect() == [(103,)]
+    assert rows("SELECT count(*), min(id), max(name) FROM v") == [(3, 100, "n1")]
+
+
+@pytest.mark.usefixtures("database")
+def test_what_is_written_from_a_frame_of_the_old_table_is_of_the_new_one(spark: Any, rows: Any) -> None:
+    create(spark, "t", "partitioned", 0)
+    frame = spark.table("t")
+    frame.createOrReplaceTempView("v")
+    cached = frame.where("id >= 0").cache()
+    assert cached.count() == 4
+    spark.sql("DROP TABLE t")
+    create(spark, "t", "mapped by name", 100)
+    assert sorted(row.id for row in cached.collect()) == [100, 101, 102, 103]
+    cached.unpersist()
+    spark.sql("MERGE INTO t USING v ON t.id = v.id WHEN MATCHED THEN UPDATE SET name = concat(v.name, '!')")
+    spark.sql("DELETE FROM t WHERE id IN (SELECT id FROM v WHERE id > 101)")
+    frame.write.insertInto("t")
+    assert rows("SELECT id, name FROM t", ordered=False) == [(100, "n1!")] * 2 + [(101, "n2!")] * 2
 
 
 @pytest.mark.parametrize("ids", NEW, ids=["shorter", "as long", "longer"])
@@ -77,7 +148,8 @@ def test_a_frame_of_an_old_version_says_so(spark: Any, fails: Any, anew: Any, id
     path = anew(OLD)
     frame = spark.read.format("delta").option("versionAsOf", 1).load(path)
     anew(ids)
-    with fails("DELTA_TABLE_ID_MISMATCH" if len(ids) > 1 else "DELTA_VERSION_NOT_FOUND", path if len(ids) > 1 else "1"):
+    words = ("DELTA_TABLE_ID_MISMATCH", path, "define that again") if len(ids) > 1 else ("DELTA_VERSION_NOT_FOUND", "1")
+    with fails(*words):
         frame.collect()
 
 

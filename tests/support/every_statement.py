@@ -313,7 +313,7 @@ LOADED: dict[str, tuple[str, Callable[[Request], Request]]] = {
             t, groups=[], outputs=[{"kind": "min", "column": "id"}, {"kind": "count"}], filters=[]
         ),
     ),
-    "refresh": ("refresh_tables", lambda t: _alone(t, _scan(t))),
+    "refresh": ("refresh_tables", lambda t: _alone(t, {})),
     "resolve write": (
         "resolve_write",
         lambda t: {

@@ -28,8 +28,9 @@ def _visible(field: StructField) -> dict[str, Any]:
 
 
 def changed(then: StructType, now: StructType) -> bool:
-    """Whether a query analysed with one schema cannot be run with the other: a column is gone, or its type, its name in
-    the files or its promise of no nulls is another. Columns added later do not matter.
+    """Whether a query analysed with one schema cannot be run with the other: a column is gone, its type or its promise
+    of no nulls is another, or another column has its name since it was renamed. Columns added later do not matter. If a
+    column is gone from the files, another of the same name stands for it, as in a table that was created again.
     """
     return not _reads(then, now)
 
@@ -38,7 +39,13 @@ def _reads(then: DataType, now: DataType) -> bool:
     match then, now:
         case StructType(), StructType():
             fields = {field.name: field for field in now}
-            return all(field.name in fields and _reads_field(field, fields[field.name]) for field in then)
+            names = {field.physical_name: field.name for field in now}
+            return all(
+                field.name in fields
+                and names.get(field.physical_name, field.name) == field.name
+                and _reads_field(field, fields[field.name])
+                for field in then
+            )
         case ArrayType(), ArrayType():
             return now.contains_null <= then.contains_null and _reads(then.element, now.element)
         case MapType(), MapType():
@@ -48,5 +55,4 @@ def _reads(then: DataType, now: DataType) -> bool:
 
 
 def _reads_field(then: StructField, now: StructField) -> bool:
-    same = then.physical_name == now.physical_name and now.nullable <= then.nullable
-    return same and _reads(then.type, now.type)
+    return now.nullable <= then.nullable and _reads(then.type, now.type)

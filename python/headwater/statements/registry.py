@@ -49,6 +49,7 @@ _IN_TRANSACTION = frozenset(
     {
         "load_table",
         "refresh_tables",
+        "check_columns",
         "table_exists",
         "scans",
         "aggregate",
@@ -158,6 +159,7 @@ def _commit_transaction(request: define.TransactionRequest, statement: Statement
 _HANDLERS: Mapping[str, Handler[Any]] = {
     "load_table": Handler(read.LoadTableRequest, scans.load_table),
     "refresh_tables": Handler(read.RefreshTablesRequest, scans.refresh_tables),
+    "check_columns": Handler(read.CheckColumnsRequest, scans.check_columns),
     "table_exists": Handler(read.TableExistsRequest, scans.table_exists),
     "scans": Handler(read.ScansRequest, scans.list_scans),
     "aggregate": Handler(read.AggregateRequest, scans.aggregate),

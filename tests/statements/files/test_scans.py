@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import pyarrow as pa
 import pytest
@@ -6,6 +7,7 @@ import pytest
 from headwater.errors import HeadwaterError
 from headwater.statements.commit.opening import open_snapshot
 from headwater.statements.files import scans
+from headwater.transaction import wait_for_maintenance
 from support.predicate_text import tree
 from support.requests import (
     actions,
@@ -144,22 +146,62 @@ def test_a_missing_table_is_named_as_the_user_named_it(tmp_path, statement):
     assert "db.t" in refused.value.text
 
 
+def refreshed(seen, statement):
+    """What a query that was defined over ``seen`` reads now, or the condition that stops it."""
+    now = refresh_table({"table": seen["path"]}, statement)
+    try:
+        called("check_columns")(
+            {"table": seen["path"], "then": seen["tableSchema"], "now": now["tableSchema"]}, statement
+        )
+    except HeadwaterError as error:
+        return error.condition
+    return now["version"]
+
+
 def test_a_changed_schema_stops_a_query_that_was_defined_before(table, statement):
     seen = load_table({"table": str(table)}, statement)
     data = schema_json(b="long", p="string")
     request = {"table": str(table), "name": "t", "plan": 0, "schema": data, "mode": "overwrite"}
     write({**request, "options": {"overwriteSchema": "true"}}, statement)
-    with pytest.raises(HeadwaterError) as refused:
-        refresh_table({"table": str(table), "version": 1, "tableId": seen["tableId"]}, statement)
-    assert refused.value.condition == "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS"
+    assert refreshed(seen, statement) == "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS"
 
 
 def test_a_new_column_does_not_stop_a_query_that_was_defined_before(table, statement):
     seen = load_table({"table": str(table)}, statement)
     data = schema_json(a="integer", p="string", b="long")
     write({"table": str(table), "name": "t", "plan": 0, "schema": data, "options": {"mergeSchema": "true"}}, statement)
-    answer = refresh_table({"table": str(table), "version": 1, "tableId": seen["tableId"]}, statement)
-    assert answer["version"] == 2
+    assert refreshed(seen, statement) == 2
+
+
+@pytest.mark.parametrize("commits", [0, 1, 2])
+@pytest.mark.parametrize(("columns", "fits"), [({"a": "integer", "p": "string"}, True), ({"a": "long"}, False)])
+def test_a_query_reads_the_table_that_is_at_the_path_now(table, statement, columns, fits, commits):
+    """However many versions that has: nothing is asked about the table that the query was defined over."""
+    seen = load_table({"table": str(table)}, statement)
+    assert wait_for_maintenance()
+    shutil.rmtree(table)
+    create_table(create_request(table, schema_json(**columns)), statement)
+    for _ in range(commits):
+        write({"table": str(table), "plan": 0, "schema": schema_json(**columns), "options": {}}, statement)
+    assert refreshed(seen, statement) == (commits if fits else "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS")
+
+
+def test_a_query_of_a_transaction_reads_the_table_without_it(table, statement):
+    """Whether the transaction's version is there afterwards or not, and whoever made it."""
+    columns = schema_json(a="integer", p="string")
+    called("begin_transaction")({"arguments": {}}, statement)
+    write({"table": str(table), "plan": 0, "schema": columns, "options": {}}, statement)
+    write({"table": str(table), "plan": 0, "schema": columns, "options": {}}, statement)
+    seen = load_table({"table": str(table)}, statement)
+    assert seen["version"] == 3
+    called("rollback_transaction")({"arguments": {}}, statement)
+    assert refreshed(seen, statement) == 1
+    data = schema_json(b="long", p="string")
+    request = {"table": str(table), "plan": 0, "schema": data, "options": {"overwriteSchema": "true"}}
+    for version in (2, 3):
+        write({**request, "mode": "overwrite"}, statement)
+        assert load_table({"table": str(table)}, statement)["version"] == version
+        assert refreshed(seen, statement) == "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS"
 
 
 def test_counts_come_from_the_log(table, statement):

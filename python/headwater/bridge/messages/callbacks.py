@@ -100,7 +100,9 @@ class PinnedVersion(Answer, kw_only=True):
     table_id: str
     size_in_bytes: int
     has_deletion_vectors: bool
-    schema: str
+    table_schema: str
+    partition_columns: list[str]
+    column_mapping_mode: str
     row_tracking_columns: list[str]
 
 

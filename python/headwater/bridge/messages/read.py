@@ -27,21 +27,29 @@ class LoadTableRequest(Request, kw_only=True):
 class RefreshTableRequest(Request, kw_only=True):
     """One table of a :class:`RefreshTablesRequest`.
 
-    :param version: the version the query was analysed against.
-    :param table_id: the id the table had then.
+    :param version: the version that the query names; None for the newest.
     """
 
     table: str
-    version: int
-    table_id: str | None = None
+    version: int | None = None
 
 
 class RefreshTablesRequest(Request, kw_only=True):
-    """Opens the newest versions of the tables that a query was analysed against. The answer is a ``PinnedVersion`` for
-    each, in their order.
-    """
+    """Opens the versions of tables that a query reads. The answer is a ``PinnedVersion`` for each, in their order."""
 
     requests: list[RefreshTableRequest]
+
+
+class CheckColumnsRequest(Request, kw_only=True):
+    """Asks whether a query can read a table whose definition has changed since it was analysed.
+
+    :param then: the columns that the table had, as its log has them; ``now``: those that it has. The table itself may
+        be another one than it was.
+    """
+
+    table: str
+    then: str
+    now: str
 
 
 class TableExistsRequest(Request, kw_only=True):

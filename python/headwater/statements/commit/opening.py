@@ -7,8 +7,8 @@ plain path on the local file system, a URI elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from headwater import clock
 from headwater.bridge.statement import Statement
@@ -23,6 +23,9 @@ from headwater.statements.commit import open_transactions
 from headwater.statements.commit.managed import reached
 from headwater.stores import Store, store_for
 from headwater.transaction.pending import PendingLog
+
+if TYPE_CHECKING:
+    from headwater.pruning.predicates import Predicate
 
 CACHE = SnapshotCache()
 #: What opening a table raises where there is none.
@@ -66,6 +69,14 @@ def open_snapshot(table: str, statement: Statement, version: int | None = None, 
     snapshot = CACHE.get(location.path, location.store, version, limit)
     snapshot.check_readable()
     return snapshot
+
+
+def note_read(store: Store, predicates: Sequence[Predicate] = ()) -> None:
+    """Note what an answer about a table follows from, for a transaction that is checked against it: the rows for which
+    all predicates are true, or all that the table has.
+    """
+    if isinstance(store, PendingLog):
+        store.note(predicates)
 
 
 def open_if_there(table: str, statement: Statement) -> Snapshot | None:

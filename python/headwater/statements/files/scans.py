@@ -25,10 +25,10 @@ from headwater.bridge.messages.callbacks import PinnedVersion
 from headwater.bridge.messages.read import (
     AggregateAnswer,
     AggregateRequest,
+    CheckColumnsRequest,
     ColumnStatistics,
     FileListAnswer,
     LoadTableRequest,
-    RefreshTableRequest,
     RefreshTablesRequest,
     ScanRequest,
     ScansRequest,
@@ -45,7 +45,7 @@ from headwater.log.snapshot import table_exists as log_exists
 from headwater.protocol import properties
 from headwater.protocol.actions import DeletionVector
 from headwater.protocol.features import supported_features
-from headwater.protocol.types import schema_string
+from headwater.protocol.types import StructType, parse_schema, schema_string
 from headwater.pruning import aggregate_from_log, estimate, prune_all
 from headwater.pruning.limits import Order, first_rows
 from headwater.pruning.predicates import Predicate, decode
@@ -55,6 +55,7 @@ from headwater.statements.commit.opening import (
     SeenTable,
     check_files_retained,
     locate,
+    note_read,
     open_same,
     open_snapshot,
     staleness_limit,
@@ -62,7 +63,6 @@ from headwater.statements.commit.opening import (
 from headwater.stores import LocalStore, absolute_path
 from headwater.time_zones import time_zone_of
 from headwater.times import date_text
-from headwater.transaction.pending import PendingLog
 
 #: Longer file lists cross as Arrow, shorter ones as JSON. In a warm JVM both cost the same for lists of 1 to 1,000
 #: files (bench cases ``file-list-1``, ``file-list-10``, ``file-list-100`` and ``file-list-1000``). But the JVM loads
@@ -123,18 +123,21 @@ def names_version_of_table(path: str, statement: Statement) -> bool:
 
 
 def refresh_tables(request: RefreshTablesRequest, statement: Statement) -> list[PinnedVersion]:
-    """The newest versions of the tables a query was analysed against.
-
-    :raises HeadwaterError: ``DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS`` where the columns of one are no longer those of then.
+    """The versions of tables that a query reads. A query may be older than the table at the path, so nothing of the
+    table that it was analysed against is looked up: what it must know, it brings (:func:`check_columns`).
     """
     limit = staleness_limit(statement)
-    return [_refreshed(seen, statement, limit) for seen in request.requests]
+    return [pinned_version(open_snapshot(each.table, statement, each.version, limit)) for each in request.requests]
 
 
-def _refreshed(seen: RefreshTableRequest, statement: Statement, limit: int) -> PinnedVersion:
-    snapshot = open_same(seen, statement, limit=limit)
-    check_same_columns(seen, seen.version, statement, snapshot)
-    return pinned_version(snapshot)
+def check_columns(request: CheckColumnsRequest, statement: Statement) -> None:
+    """That a query can read a table whose definition is no longer the one that it was analysed with.
+
+    :raises HeadwaterError: ``DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS``.
+    """
+    then, now = parse_schema(request.then), parse_schema(request.now)
+    if visible.changed(then, now):
+        raise _columns_changed(request.table, then, now)
 
 
 def check_same_columns(seen: SeenTable, version: int, statement: Statement, snapshot: Snapshot) -> Snapshot:
@@ -146,11 +149,13 @@ def check_same_columns(seen: SeenTable, version: int, statement: Statement, snap
         return snapshot
     then = open_snapshot(seen.table, statement, version)
     if visible.changed(then.schema, snapshot.schema) or then.partition_columns != snapshot.partition_columns:
-        raise HeadwaterError(
-            "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS",
-            {"tableName": snapshot.table_path, "then": then.schema.sql(), "now": snapshot.schema.sql()},
-        )
+        raise _columns_changed(snapshot.table_path, then.schema, snapshot.schema)
     return then
+
+
+def _columns_changed(table: str, then: StructType, now: StructType) -> HeadwaterError:
+    values = {"tableName": table, "then": then.sql(), "now": now.sql()}
+    return HeadwaterError("DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS", values)
 
 
 def table_exists(request: TableExistsRequest, statement: Statement) -> bool:
@@ -203,7 +208,9 @@ def pinned_version(snapshot: Snapshot) -> PinnedVersion:
         table_id=snapshot.metadata.id,
         size_in_bytes=snapshot.size_in_bytes,
         has_deletion_vectors=snapshot.has_deletion_vectors,
-        schema=schema_string(visible.for_reading(snapshot.schema)),
+        table_schema=schema_string(snapshot.schema),
+        partition_columns=snapshot.partition_columns,
+        column_mapping_mode=snapshot.definition.mapping_mode,
         row_tracking_columns=list(snapshot.definition.hidden_columns or ()),
     )
 
@@ -224,7 +231,7 @@ def list_scans(request: ScansRequest, statement: Statement) -> list[FileListAnsw
 def _scan(request: ScanRequest, statement: Statement) -> FileListAnswer:
     snapshot = open_same(request, statement, request.version)
     predicates = [decode(tree) for tree in request.filters]
-    _note(snapshot, [] if request.limit is not None else predicates)
+    note_read(snapshot.store, [] if request.limit is not None else predicates)
     files = every = snapshot.select((*_LISTED, *_ROW_TRACKING) if _tracks_rows(snapshot) else _LISTED)
     mask = _chosen(request, snapshot, predicates)
     if mask is not None and mask.true_count == len(mask):
@@ -233,12 +240,6 @@ def _scan(request: ScanRequest, statement: Statement) -> FileListAnswer:
         files = every.filter(mask)
     statistics = None if request.columns is None else _statistics(snapshot, mask, request.columns)
     return answer_files(snapshot, files, statement, all_files=every.num_rows, statistics=statistics)
-
-
-def _note(snapshot: Snapshot, predicates: Sequence[Predicate]) -> None:
-    """What a query reads, for a transaction that is checked against it."""
-    if isinstance(snapshot.store, PendingLog):
-        snapshot.store.note(predicates)
 
 
 def _chosen(request: ScanRequest, snapshot: Snapshot, predicates: Sequence[Predicate]) -> pa.BooleanArray | None:
@@ -416,7 +417,7 @@ def aggregate(request: AggregateRequest, statement: Statement) -> AggregateAnswe
     """The rows of an aggregate where the log holds them exactly; None where it does not."""
     snapshot = open_same(request, statement, request.version)
     groups, outputs = request.groups, request.outputs
-    _note(snapshot, [decode(tree) for tree in request.filters])
+    note_read(snapshot.store, [decode(tree) for tree in request.filters])
     wanted = [(o.kind, None if o.column is None else (o.column,)) for o in outputs if o.kind is not None]
     table = aggregate_from_log(snapshot, groups, wanted, [decode(tree) for tree in request.filters])
     if table is None:

@@ -271,7 +271,7 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
 
   /** Spark's estimate of a plan's size in bytes. */
   def planSize(plan: Int): Long =
-    SparkInternals.estimatedBytes(session, PinSnapshots.pin(plans(plan), index => pinned.get(index.path)))
+    SparkInternals.estimatedBytes(session, PinSnapshots.pin(plans(plan), stateOf))
 
   /** [[ParquetFiles]] for a [[ParquetFilesQuestion]], if the plan only reads whole Parquet files; null for other plans. */
   def parquetFiles(question: String): String = {
@@ -289,7 +289,9 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
   private def compile(sql: String, counter: RowCounter): LogicalPlan =
     PinSnapshots.pin(
       QueryCompiler.compile(session, sql, plans.toSeq, expressions.toSeq, matched, counter, newKeys()),
-      index => pinned.get(index.path))
+      stateOf)
+
+  private def stateOf(index: HeadwaterFileIndex): Option[TableState] = if (index.live) pinned.get(index.path) else None
 
   private def newKeys(): KeySetAccumulator = {
     keys = Some(KeySetAccumulator(session, StatementContext.mostKeys))

@@ -70,8 +70,16 @@ class HeadwaterChangelog(session: SparkSession, store: StoreOptions, load: => Ch
   private def toRelation(group: ChangeGroup): LogicalRelation = {
     val columns = DataType.fromJson(info.fileSchema).asInstanceOf[StructType]
     val partitions = StructType(group.partitionColumns.map(c => columns(columns.fieldNames.indexWhere(_.equalsIgnoreCase(c)))))
-    val state =
-      TableState(path, info.version, info.tableId, group.sizeInBytes, group.hasDeletionVectors, info.fileSchema, rowTracking = None)
+    val state = TableState(
+      path,
+      info.version,
+      info.tableId,
+      group.sizeInBytes,
+      group.hasDeletionVectors,
+      info.tableSchema,
+      group.partitionColumns,
+      info.columnMappingMode,
+      rowTracking = None)
     val format = new HeadwaterParquetFileFormat(
       path,
       info.tableSchema,

@@ -80,8 +80,17 @@ class HeadwaterFileIndex(
     listFiles(Nil, Nil).flatMap(_.files).map(f => org.apache.spark.paths.SparkPath.fromPath(f.getPath).urlEncoded).toArray
 
   /** The index of a fixed version, as a session sees it. */
-  def pinned(state: TableState, reader: SparkSession): HeadwaterFileIndex =
-    new HeadwaterFileIndex(reader, path, state, live = false, partitionSchema, store, only, numbersFiles, valuesPrune, analyzed)
+  def pinned(state: TableState, partitions: StructType, reader: SparkSession): HeadwaterFileIndex = {
+    // What was analyzed is gone with the table that it was of.
+    val known = if (state.tableId == this.state.tableId) analyzed else Map.empty[String, CatalogColumnStat]
+    new HeadwaterFileIndex(reader, path, state, live = false, partitions, store, only, numbersFiles, valuesPrune, known)
+  }
+
+  /** Whether a query that reads it must ask first which version that is now. */
+  def isToBePinned: Boolean = live || isWholeTable && transaction.exists { case (id, _) => !SparkInternals.transaction(session).contains(id) }
+
+  /** The version that a query names; None for the newest. */
+  def namedVersion: Option[Long] = Option.when(!live)(state.version)
 
   /** The index of the files that filters leave. A scan under the same filters, or under some of them, does not ask the handler again. */
   def pruned(filters: Seq[Expression]): HeadwaterFileIndex =

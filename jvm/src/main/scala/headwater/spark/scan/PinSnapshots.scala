@@ -4,14 +4,16 @@ import java.util.{Collections, WeakHashMap}
 
 import scala.collection.mutable
 
-import headwater.spark.bridge.messages.{RefreshTableRequest, RefreshTablesRequest}
+import headwater.spark.bridge.Bridge
+import headwater.spark.bridge.messages.{CheckColumnsRequest, RefreshTableRequest, RefreshTablesRequest}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.QueryPlanningTracker
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
+import org.apache.spark.sql.types.{DataType, StructField, StructType}
 
 /**
  * Fixes the version that every live relation of a query reads, once, when Spark optimizes the query. So a query, with its subqueries, sees
@@ -23,14 +25,13 @@ case class PinSnapshots(session: SparkSession) extends Rule[LogicalPlan] {
     if (live.isEmpty) plan
     else {
       val states = PinSnapshots.ofThisQuery()
-      val unknown = live.distinctBy(_.path).filterNot(index => states.contains(index.path))
-      val asked = unknown.map { index =>
-        (reader(index), index, RefreshTableRequest(index.path, index.state.version, index.state.tableId))
+      def request(index: HeadwaterFileIndex) = RefreshTableRequest(index.path, index.namedVersion)
+      val unknown = live.distinctBy(request).filterNot(index => states.contains(request(index)))
+      val asked = unknown.map(index => (reader(index), index, request(index)))
+      unknown.zip(TablesTogether.ask(asked)(RefreshTablesRequest(_))).foreach { case (index, found) =>
+        states(request(index)) = TableState.of(index.path, found)
       }
-      unknown.zip(TablesTogether.ask(asked)(RefreshTablesRequest(_))).foreach { case (index, newest) =>
-        states(index.path) = TableState.of(index.path, newest)
-      }
-      PinSnapshots.pin(plan, index => states.get(index.path), reader)
+      PinSnapshots.pin(plan, index => states.get(request(index)), reader)
     }
   }
 
@@ -49,7 +50,7 @@ case class PinSnapshots(session: SparkSession) extends Rule[LogicalPlan] {
 object PinSnapshots {
 
   // Spark optimizes subqueries separately from the query around them, one after the other, on one thread and with one planning tracker.
-  private val states = Collections.synchronizedMap(new WeakHashMap[QueryPlanningTracker, mutable.Map[String, TableState]]())
+  private val states = Collections.synchronizedMap(new WeakHashMap[QueryPlanningTracker, mutable.Map[RefreshTableRequest, TableState]]())
 
   /** Pins live relations to the states that are known for them. */
   def pin(
@@ -58,9 +59,41 @@ object PinSnapshots {
       reader: HeadwaterFileIndex => SparkSession = _.session): LogicalPlan = plan.transformWithSubqueries {
     case LiveRelation(relation, files, index, format) =>
       state(index).map { known =>
-        relation.copy(relation =
-          files.copy(location = index.pinned(known, reader(index)), fileFormat = format.at(known))(files.sparkSession))
+        if (known.hasColumnsOf(index.state)) relation.copy(relation =
+          files.copy(location = index.pinned(known, files.partitionSchema, reader(index)), fileFormat = format.at(known))(
+            files.sparkSession))
+        else {
+          Bridge.call(reader(index), CheckColumnsRequest(index.path, index.state.tableSchema, known.tableSchema), index.tableLocation)
+          redefined(relation, files, index, format, known, reader(index))
+        }
       }.getOrElse(relation)
+  }
+
+  /** A relation of the columns that it has, over the files of a version that has them in other places. */
+  private def redefined(
+      relation: LogicalRelation,
+      files: HadoopFsRelation,
+      index: HeadwaterFileIndex,
+      format: HeadwaterParquetFileFormat,
+      known: TableState,
+      reader: SparkSession): LogicalPlan = {
+    def named(fields: Iterable[StructField], name: String) = fields.find(_.name.equalsIgnoreCase(name))
+    val columns = DataType.fromJson(known.tableSchema).asInstanceOf[StructType]
+    val partitions = StructType(known.partitionColumns.map { name =>
+      named(files.schema, name).orElse(named(columns, name)).getOrElse(throw new IllegalStateException(s"no column $name"))
+    })
+    // The files have what were partition columns.
+    val data = StructType(files.dataSchema ++ files.partitionSchema.filter(column =>
+      named(files.dataSchema, column.name).orElse(named(partitions, column.name)).isEmpty))
+    val added = SparkInternals.attributes(StructType(partitions.filter(column =>
+      !relation.output.exists(_.name.equalsIgnoreCase(column.name)))))
+    val pinned = files.copy(
+      location = index.pinned(known, partitions, reader),
+      partitionSchema = partitions,
+      dataSchema = data,
+      fileFormat = format.at(known))(files.sparkSession)
+    val whole = relation.copy(relation = pinned, output = relation.output ++ added)
+    if (added.isEmpty) whole else Project(relation.output, whole)
   }
 
   private object LiveRelation {
@@ -72,13 +105,13 @@ object PinSnapshots {
               _,
               _,
               _)
-            if index.live =>
+            if index.isToBePinned =>
           Some((relation, files, index, format))
         case _ => None
       }
   }
 
-  private def ofThisQuery(): mutable.Map[String, TableState] = QueryPlanningTracker.get match {
+  private def ofThisQuery(): mutable.Map[RefreshTableRequest, TableState] = QueryPlanningTracker.get match {
     case Some(query) => states.computeIfAbsent(query, _ => mutable.HashMap.empty)
     case None => mutable.HashMap.empty
   }

@@ -6,6 +6,8 @@ import headwater.spark.catalog.HeadwaterTable
 /**
  * What a file index needs to know about the version that it lists. Two indexes of one table are equal if they are live or have the same
  * version.
+ *
+ * @param tableSchema the columns as the log has them
  */
 final case class TableState(
     path: String,
@@ -13,8 +15,15 @@ final case class TableState(
     tableId: String,
     sizeInBytes: Long,
     hasDeletionVectors: Boolean,
-    schema: String,
-    rowTracking: Option[RowTrackingColumns])
+    tableSchema: String,
+    partitionColumns: Seq[String],
+    columnMappingMode: String,
+    rowTracking: Option[RowTrackingColumns]) {
+
+  /** Whether the files of both have the same columns in the same places. */
+  def hasColumnsOf(other: TableState): Boolean =
+    tableSchema == other.tableSchema && partitionColumns == other.partitionColumns && columnMappingMode == other.columnMappingMode
+}
 
 object TableState {
   def of(path: String, pinned: PinnedVersion): TableState =
@@ -24,7 +33,9 @@ object TableState {
       pinned.tableId,
       pinned.sizeInBytes,
       pinned.hasDeletionVectors,
-      pinned.schema,
+      pinned.tableSchema,
+      pinned.partitionColumns,
+      pinned.columnMappingMode,
       RowTrackingColumns.of(pinned.rowTrackingColumns))
 
   def of(table: HeadwaterTable): TableState = TableState(
@@ -33,6 +44,8 @@ object TableState {
     table.info.tableId,
     table.info.sizeInBytes,
     table.info.hasDeletionVectors,
-    table.info.schema,
+    table.info.tableSchema,
+    table.info.partitionColumns,
+    table.info.columnMappingMode,
     RowTrackingColumns.of(table.info.rowTrackingColumns))
 }

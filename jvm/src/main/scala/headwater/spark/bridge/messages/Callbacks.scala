@@ -57,7 +57,9 @@ final case class PinnedVersion(
     tableId: String,
     sizeInBytes: Long,
     hasDeletionVectors: Boolean,
-    schema: String,
+    tableSchema: String,
+    partitionColumns: Seq[String],
+    columnMappingMode: String,
     rowTrackingColumns: Seq[String])
     extends Message
 
@@ -68,7 +70,9 @@ object PinnedVersion {
       in[String]("tableId"),
       in[Long]("sizeInBytes"),
       in[Boolean]("hasDeletionVectors"),
-      in[String]("schema"),
+      in[String]("tableSchema"),
+      in[Seq[String]]("partitionColumns"),
+      in[String]("columnMappingMode"),
       in[Seq[String]]("rowTrackingColumns")))
 }
 

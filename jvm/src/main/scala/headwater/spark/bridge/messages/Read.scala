@@ -10,9 +10,11 @@ final case class LoadTableRequest(
     pinned: Boolean)
     extends Call[TableDescription]("load_table")
 
-final case class RefreshTableRequest(table: String, version: Long, tableId: String) extends Message
+final case class RefreshTableRequest(table: String, version: Option[Long]) extends Message
 
 final case class RefreshTablesRequest(requests: Seq[RefreshTableRequest]) extends Call[Seq[PinnedVersion]]("refresh_tables")
+
+final case class CheckColumnsRequest(table: String, `then`: String, now: String) extends Call[Unit]("check_columns")
 
 final case class TableExistsRequest(table: String) extends Call[Boolean]("table_exists")
 

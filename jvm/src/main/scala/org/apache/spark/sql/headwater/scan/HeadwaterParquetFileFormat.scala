@@ -48,6 +48,7 @@ class HeadwaterParquetFileFormat(
 
   @transient private lazy val tableSchema = DataType.fromJson(schemaJson).asInstanceOf[StructType]
 
+  /** The same for a version, whose files may have the columns under other names. */
   def at(
       state: TableState,
       late: LateMaterialization = LateMaterialization.None,
@@ -55,8 +56,8 @@ class HeadwaterParquetFileFormat(
     // A query analysed with row tracking has its columns still, should it be off since.
     new HeadwaterParquetFileFormat(
       path,
-      schemaJson,
-      mappingMode,
+      state.tableSchema,
+      state.columnMappingMode,
       state.hasDeletionVectors,
       state.version,
       late,
