@@ -174,6 +174,33 @@ def test_a_script_is_one_transaction(spark):
     assert rows(spark, "a") == [(1, "one"), (5, "five")]
     assert condition_of(spark, "COMMIT") == "HEADWATER_NO_TRANSACTION"
     assert condition_of(spark, "BEGIN ATOMIC BEGIN TRANSACTION; END") == "HEADWATER_TRANSACTION_NESTED"
+    for end in ("ROLLBACK", "EXECUTE IMMEDIATE 'ROLLBACK'", "EXECUTE IMMEDIATE 'COMMIT'"):
+        script = f"BEGIN ATOMIC INSERT INTO a VALUES (6, 'six'); {end}; INSERT INTO a VALUES (7, 'seven'); END"
+        assert condition_of(spark, script) == "HEADWATER_TRANSACTION_OF_SCRIPT"
+    assert rows(spark, "a") == [(1, "one"), (5, "five")]
+
+
+@pytest.mark.usefixtures("tables")
+def test_frames_and_views_of_a_transaction_read_the_table_after_it(spark):
+    spark.sql("BEGIN TRANSACTION")
+    spark.sql("INSERT INTO a VALUES (2, 'two')")
+    spark.sql("INSERT INTO a VALUES (3, 'three')")
+    frame, named = spark.table("a"), spark.read.option("versionAsOf", 3).table("a")
+    frame.createOrReplaceTempView("v")
+    assert (frame.count(), named.count()) == (3, 3)
+    spark.sql("ROLLBACK")
+    assert rows(spark, "v") == [(1, "one")]
+    assert condition_of(spark, "SELECT * FROM a VERSION AS OF 3") == "DELTA_VERSION_NOT_FOUND"
+    # Other commits take the numbers.
+    spark.sql("INSERT INTO a VALUES (4, 'four')")
+    spark.sql("CREATE OR REPLACE TABLE a (v INT, id INT) USING delta PARTITIONED BY (v)")
+    with pytest.raises(PySparkException, match="DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS"):
+        frame.where("id > 0").collect()
+    with pytest.raises(PySparkException, match="DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS"):
+        named.collect()
+    spark.sql("CREATE OR REPLACE TABLE a (v STRING, id INT) USING delta PARTITIONED BY (v)")
+    spark.sql("INSERT INTO a VALUES ('five', 5)")
+    assert rows(spark, "v") == [(5, "five")]
 
 
 @pytest.mark.usefixtures("tables")

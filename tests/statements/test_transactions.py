@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -36,7 +37,7 @@ from headwater.stores import LocalStore
 from headwater.transaction import Transaction, wait_for_maintenance
 from headwater.transaction.only_read import OnlyRead
 from headwater.transaction.undoing import undo
-from support.commits import SCHEMA, add_file
+from support.commits import SCHEMA, add_file, metadata
 from support.recording_statement import RecordingStatement
 
 ASKED = TransactionRequest(arguments=TransactionArguments())
@@ -345,6 +346,73 @@ def test_what_is_only_read_is_checked_where_that_is_asked_for(tables, isolation,
     else:
         assert condition_of(second.commit) == outcome
     assert (version(a), version(b)) == (0 if outcome else 1, 1)
+
+
+def answers_of(path):
+    """What each call that may be part of a transaction answers about a table."""
+    asked = {"table": path, "name": "t", "arguments": {}}
+    requests = {
+        "describe_history": asked,
+        "describe_detail": asked,
+        "show_partitions": {"table": path, "name": "t"},
+        "show_columns": {"table": path, "name": "t"},
+        "show_create_table": {"table": path, "name": "t"},
+        "summarize_tables": {"tables": [path]},
+        "table_exists": {"table": path},
+    }
+    return {name: partial(answered, name, request) for name, request in requests.items()}
+
+
+def answered(name, request, statement):
+    handler = HANDLERS[name]
+    return msgspec.to_builtins(handler.run(msgspec.convert(request, handler.request), statement))
+
+
+@pytest.mark.parametrize("name", answers_of(""))
+def test_what_an_answer_follows_from_is_checked(tmp_path, name):
+    """Of a serializable transaction: if the answer were another one now, COMMIT fails, whatever was asked."""
+    path = str(tmp_path / "t")
+
+    def add(snapshot, file):
+        txn = Transaction(path, LocalStore(), snapshot)
+        if snapshot is None:
+            txn.update_protocol(Protocol(1, 2))
+            txn.update_metadata(metadata(partitioned=True))
+        txn.add([file])
+        txn.commit("WRITE", {})
+
+    add(None, add_file("1", day="1"))
+    ask, session = answers_of(path)[name], Session()
+    session.begin("serializable")
+    before = session.run(ask)
+    add(load_snapshot(path, LocalStore()), add_file("2", day="2"))
+    if Session().run(ask) == before:
+        session.commit()
+    else:
+        assert condition_of(session.commit) == "DELTA_CONCURRENT_APPEND"
+
+
+def test_a_statement_of_a_script_does_not_end_it(tables):
+    """What follows it in the script would be in no transaction."""
+    session, of_script = Session(), TransactionRequest(arguments=TransactionArguments(script=True))
+    session.run(lambda statement: begin_transaction(of_script, statement))
+    session.insert(tables[0], "1")
+    for end in (session.commit, session.rollback, session.begin):
+        assert condition_of(end) in ("HEADWATER_TRANSACTION_OF_SCRIPT", "HEADWATER_TRANSACTION_NESTED")
+        assert (session.files(tables[0]), Session().files(tables[0])) == ({"0", "1"}, {"0"})
+    session.run(lambda statement: commit_transaction(of_script, statement, record_missing_changes))
+    assert Session().files(tables[0]) == {"0", "1"}
+
+
+def test_a_part_of_a_table_is_not_in_the_answer(tables):
+    """A table in the hidden folder of another one is that one's own."""
+    a, b = tables
+    inner, session = table(Path(a) / "_kept"), Session()
+    session.begin()
+    for path in (inner, a, b):
+        session.insert(path, "1")
+    assert [row["path"] for row in session.commit().rows] == [a, b]
+    assert [version(path) for path in (inner, a, b)] == [1, 1, 1]
 
 
 def test_what_is_only_read_is_checked_once_more_when_the_commits_are_there(tables, monkeypatch):

@@ -66,7 +66,9 @@ class Batches(RecordingStatement):
         remembering, before = Remembering(self.companion, self.events, Relation(0), None, self), None
         while before is not self.named:
             before = self.named
-            table: Any = SimpleNamespace(version=self.number, state=SimpleNamespace(transactions=before))
+            table: Any = SimpleNamespace(
+                version=self.number, state=SimpleNamespace(transactions=before), store=LocalStore()
+            )
             number = remembering.bind(table)
         assert number is not None
         application = self.companion.application

@@ -453,12 +453,15 @@ class RowsAnswer(Answer, kw_only=True):
 
 
 class TransactionArguments(Request, kw_only=True):
-    """What BEGIN TRANSACTION is asked; COMMIT and ROLLBACK nothing.
+    """What BEGIN TRANSACTION is asked.
 
     :param isolation: ``serializable`` or ``snapshot``.
+    :param script: whether it is a script (``BEGIN ATOMIC … END``) that begins or ends, and not a statement. COMMIT
+        and ROLLBACK have it as well.
     """
 
     isolation: Literal["serializable", "snapshot"] = "snapshot"
+    script: bool = False
 
 
 class TransactionRequest(Request, kw_only=True):

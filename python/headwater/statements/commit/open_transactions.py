@@ -39,10 +39,14 @@ _lock = Lock()
 class OpenTransaction:
     """One that was begun and has not ended. A session runs its statements, possibly in several threads."""
 
-    def __init__(self, cache: SnapshotCache, idle_seconds: int, *, serializable: bool = False) -> None:
+    def __init__(
+        self, cache: SnapshotCache, idle_seconds: int, *, serializable: bool = False, of_script: bool = False
+    ) -> None:
         self.id = str(uuid.uuid4())
         #: Whether what it only reads is checked at COMMIT, too.
         self.serializable = serializable
+        #: Whether it is a script, which ends it.
+        self.of_script = of_script
         #: When it began, in milliseconds since the epoch.
         self.began = clock.milliseconds()
         self.idle_seconds = idle_seconds
@@ -220,14 +224,17 @@ def not_in_transaction(statement: str, table: str) -> HeadwaterError:
     return HeadwaterError("HEADWATER_NOT_IN_TRANSACTION", {"statement": statement, "tableName": table})
 
 
-def begin(statement: Statement, cache: SnapshotCache, *, serializable: bool = False) -> OpenTransaction:
+def begin(
+    statement: Statement, cache: SnapshotCache, *, serializable: bool = False, of_script: bool = False
+) -> OpenTransaction:
     """Open a transaction; the caller tells the session.
 
     :raises HeadwaterError: ``HEADWATER_TRANSACTION_NESTED`` where the session has one; as :func:`current`.
     """
     if current(statement) is not None:
         raise HeadwaterError("HEADWATER_TRANSACTION_NESTED")
-    opened = OpenTransaction(cache, statement.whole_number(_IDLE, _DEFAULT_IDLE), serializable=serializable)
+    idle_seconds = statement.whole_number(_IDLE, _DEFAULT_IDLE)
+    opened = OpenTransaction(cache, idle_seconds, serializable=serializable, of_script=of_script)
     _end_idle(statement)
     with _lock:
         _open[opened.id] = opened

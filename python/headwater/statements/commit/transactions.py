@@ -68,8 +68,9 @@ def begin_transaction(request: TransactionRequest, statement: Statement) -> Rows
 
     :raises HeadwaterError: ``HEADWATER_TRANSACTION_NESTED``.
     """
-    serializable = request.arguments.isolation == "serializable"
-    opened = open_transactions.begin(statement, CACHE, serializable=serializable)
+    arguments = request.arguments
+    serializable = arguments.isolation == "serializable"
+    opened = open_transactions.begin(statement, CACHE, serializable=serializable, of_script=arguments.script)
     statement.set_conf(SETTING, opened.id)
     return RowsAnswer(rows=[])
 
@@ -77,9 +78,9 @@ def begin_transaction(request: TransactionRequest, statement: Statement) -> Rows
 def rollback_transaction(request: TransactionRequest, statement: Statement) -> RowsAnswer:
     """Forget what the session's transaction did, also where this process knows it no more.
 
-    :raises HeadwaterError: ``HEADWATER_NO_TRANSACTION``.
+    :raises HeadwaterError: ``HEADWATER_NO_TRANSACTION``; ``HEADWATER_TRANSACTION_OF_SCRIPT``.
     """
-    _check_begun("ROLLBACK", statement)
+    _check_begun("ROLLBACK", request, statement)
     transaction = open_transactions.known(statement)
     if transaction is not None:
         transaction.give_up()
@@ -93,10 +94,11 @@ def commit_transaction(
     """Make what the session's transaction did part of its tables: all of it, or nothing.
 
     :param complete: writes what one commit of several statements needs beside their files.
-    :raises HeadwaterError: ``HEADWATER_NO_TRANSACTION``, ``HEADWATER_TRANSACTION_LOST``; those of
+    :raises HeadwaterError: ``HEADWATER_NO_TRANSACTION``, ``HEADWATER_TRANSACTION_OF_SCRIPT``,
+        ``HEADWATER_TRANSACTION_LOST``; those of
         :func:`~headwater.transaction.groups.commit_together`; that of a hook that refuses a commit.
     """
-    _check_begun("COMMIT", statement)
+    _check_begun("COMMIT", request, statement)
     try:
         transaction = open_transactions.current(statement)
     except HeadwaterError:
@@ -133,8 +135,11 @@ def commit_transaction(
         follow_up(txn, statement, each, committed)
         statement.table_changed(txn.table_path)
     register(created, statement)
-    changed = zip(logs, done, strict=True)
-    return RowsAnswer(rows=[{"path": log.table_path, "version": committed.version} for log, committed in changed])
+    versions = {log.table_path: committed.version for log, committed in zip(logs, done, strict=True)}
+    parts = _parts_of_tables(transaction.paths)
+    return RowsAnswer(
+        rows=[{"path": path, "version": version} for path, version in versions.items() if path not in parts]
+    )
 
 
 def in_transaction(request: InTransactionRequest, statement: Statement) -> None:
@@ -149,9 +154,18 @@ def in_transaction(request: InTransactionRequest, statement: Statement) -> None:
         raise open_transactions.not_in_transaction(words, subject)
 
 
-def _check_begun(what: str, statement: Statement) -> None:
+def _parts_of_tables(paths: Sequence[str]) -> set[str]:
+    """The tables that are part of another one: they lie in its folder, hidden from readers."""
+    return {path for path in paths if any(path.startswith(f"{other}/_") for other in paths)}
+
+
+def _check_begun(what: str, request: TransactionRequest, statement: Statement) -> None:
+    """That there is a transaction that the statement may end: what follows in a script would be in none."""
     if not statement.conf(SETTING):
         raise HeadwaterError("HEADWATER_NO_TRANSACTION", {"statement": what})
+    transaction = open_transactions.known(statement)
+    if transaction is not None and transaction.of_script and not request.arguments.script:
+        raise HeadwaterError("HEADWATER_TRANSACTION_OF_SCRIPT", {"statement": what})
 
 
 def _end(transaction: OpenTransaction | None, statement: Statement) -> None:

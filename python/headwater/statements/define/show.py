@@ -32,7 +32,7 @@ from headwater.schema import visible
 from headwater.schema.constraints import check_constraints
 from headwater.schema.identity import identity_columns
 from headwater.sql.tokens import literal
-from headwater.statements.commit.opening import open_snapshot
+from headwater.statements.commit.opening import note_read, open_snapshot
 
 
 def show_create_table(request: ShowCreateTableRequest, statement: Statement) -> RowsAnswer:
@@ -144,6 +144,7 @@ def show_partitions(request: ShowPartitionsRequest, statement: Statement) -> Row
         ``DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_COLUMN``.
     """
     snapshot = open_snapshot(request.table, statement)
+    note_read(snapshot.store)
     names = snapshot.partition_columns
     if not names:
         raise HeadwaterError("DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_TABLE", {"tableName": request.name})
@@ -173,6 +174,7 @@ def summarize_tables(request: SummarizeTablesRequest, statement: Statement) -> T
     def summary(path: str) -> TableSummary | None:
         try:
             snapshot = open_snapshot(path, statement)
+            note_read(snapshot.store)
             known = estimate(snapshot, None, ())
         except HeadwaterError:
             return None

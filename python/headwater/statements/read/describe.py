@@ -17,7 +17,7 @@ from headwater.log.history import CommitEntry, history
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.columns import format_name
 from headwater.protocol.types import ArrayType, MapType, PrimitiveType, StructType
-from headwater.statements.commit.opening import locate, open_snapshot
+from headwater.statements.commit.opening import locate, note_read, open_snapshot
 from headwater.times import timestamp_text
 
 _STRING, _LONG = PrimitiveType("string"), PrimitiveType("long")
@@ -68,6 +68,7 @@ _PLAIN = ("userId", "userName", "operation", "clusterId", "isolationLevel", "use
 def describe_history(request: DescribeHistoryRequest, statement: Statement) -> RowsAnswer:
     """A row a commit, newest first, of :data:`HISTORY_SCHEMA`."""
     location = locate(request.table, statement)
+    note_read(location.store)
     entries = history(location.path, location.store, request.arguments.limit)
     return RowsAnswer(rows=history_rows(entries))
 
@@ -117,7 +118,9 @@ def time_text(milliseconds: int | None) -> str | None:
 
 def describe_detail(request: DescribeDetailRequest, statement: Statement) -> RowsAnswer:
     """One row of :data:`DETAIL_SCHEMA`."""
-    return RowsAnswer(rows=[detail_row(open_snapshot(request.table, statement), request.name)])
+    snapshot = open_snapshot(request.table, statement)
+    note_read(snapshot.store)
+    return RowsAnswer(rows=[detail_row(snapshot, request.name)])
 
 
 def detail_row(snapshot: Snapshot, name: str | None = None) -> dict[str, Any]:

@@ -76,6 +76,7 @@ from headwater.statements.upsert.companion_files import Upkeep
 from headwater.statements.upsert.events import Events, collated, of_same_keys
 from headwater.transaction import Transaction
 from headwater.transaction.commit_info import default_engine_info
+from headwater.transaction.pending import PendingLog
 
 _FOLDER = "_headwater_upsert"
 #: How often a batch tries to write its entries, as other batches do at the same time.
@@ -162,7 +163,9 @@ def confirm(companion: Companion, batches: Collection[int], statement: Statement
     """Have the deletions of batches that are in the table count whatever its ``txn`` names, as it may expire."""
     for attempt in range(1, _ATTEMPTS + 1):
         snapshot = newest(companion, statement)
-        again = () if snapshot is None else binding.unmarked(binding.confirmed(snapshot.files, batches))
+        if snapshot is None or snapshot.store.is_provisional:
+            return  # until COMMIT, the batches of a transaction are in no version of the table
+        again = binding.unmarked(binding.confirmed(snapshot.files, batches))
         if not again:
             return
         txn = transaction(companion.path, statement, snapshot)
@@ -315,7 +318,7 @@ class Remembering:
             return self.mark.batch
         if self.written is not None and not self.written.files:
             return None
-        mark = Mark.new(after, -1 if table is None else table.version)
+        mark = Mark.new(after, _version_in_log(table))
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 is_there = self._attempt(mark, table)
@@ -358,7 +361,9 @@ class Remembering:
             return False
         txn.add(mark.put_on(written.files))
         has_removed = False
-        if snapshot is not None and (self.tidies or not is_same):
+        # A transaction over several statements makes one commit of companion and table, and appends to the companion.
+        in_transaction = txn.store.is_provisional
+        if snapshot is not None and (self.tidies and not in_transaction or not is_same):
             has_removed = self._tidy(txn, snapshot, table, target, is_same=is_same)
         commit(
             txn,
@@ -370,7 +375,7 @@ class Remembering:
             is_last=False,
             application=self.identity,
         )
-        if has_removed and (now := newest(self.companion, self.statement)) is not None:
+        if has_removed and not in_transaction and (now := newest(self.companion, self.statement)) is not None:
             companion_files.delete_unneeded(now, self.statement)
             companion_files.delete_replaced(now, self.events.upsert.retention, self.statement)
         return True
@@ -469,6 +474,13 @@ class Remembering:
     def _write(self, target: Target, query: Query) -> Written:
         files = self.statement.write(specification(target, query, Options(None)))
         return describe_files(target, files, data_change=True)
+
+
+def _version_in_log(table: Snapshot | None) -> int:
+    """The newest version of the table that others see; -1 of a table that does not exist yet."""
+    if table is None:
+        return -1
+    return table.store.base if isinstance(table.store, PendingLog) else table.version
 
 
 def _types(schema: StructType) -> list[tuple[str, DataType]]:

@@ -25,7 +25,7 @@ case class AtomicCommand(script: String) extends LeafRunnableCommand {
   }
 
   private def call(session: SparkSession, command: String): Unit =
-    Bridge.call(session, ParsedStatementRequest("", "", JsonNodeFactory.instance.objectNode())(command))
+    Bridge.call(session, ParsedStatementRequest("", "", JsonNodeFactory.instance.objectNode().put("script", true))(command))
 }
 
 object AtomicCommand {
