@@ -462,25 +462,19 @@ def test_streams_that_cannot_be(spark, tmp_path):
     assert not (tmp_path / "t").exists()
 
 
-def test_upserts_of_a_transaction_give_what_they_give_one_by_one(spark, tmp_path):
-    """Rows, and which keys are remembered as deleted: by all, or none after ROLLBACK."""
-    first = [(1, 5, "a", False), (2, 5, "b", False), (3, 5, "c", False)]
-    batches = [[(1, 6, "", True)], [(2, 6, "", True), (1, 5, "late", False)], [(3, 7, "", True), (4, 1, "d", False)]]
-    late = [(1, 5, "late", False), (2, 5, "late", False), (3, 6, "late", False), (4, 0, "late", False)]
-    tables = [Upserted(spark, tmp_path / name) for name in ("alone", "together", "undone")]
-    alone, together, undone = tables
-    for table in tables:
-        table.write(first, **ORDERED)
-    for batch in batches:
-        alone.write(batch, **ORDERED)
-    for table, end in ((undone, "ROLLBACK"), (together, "COMMIT")):
+def test_upserts_of_a_transaction_give_what_they_give_one_by_one(spark, table):
+    """Rows, and which keys are remembered as deleted: none by a transaction that is rolled back."""
+    table.write([(1, 5, "a", False), (2, 5, "b", False), (3, 5, "c", False)], **ORDERED)
+
+    def run(*batches, end):
         spark.sql("BEGIN TRANSACTION")
         for batch in batches:
             table.write(batch, **ORDERED)
-        assert table.rows == alone.rows
-        answer = spark.sql(end).collect()
-    assert [row.path for row in answer] == [str(together.path)]
-    for table in tables:
-        table.write(late, **ORDERED)
-    assert together.rows == alone.rows == [(4, 1, "d")]
-    assert [row[0] for row in undone.rows] == [1, 2, 3, 4]
+        return table.rows, [row.path for row in spark.sql(end).collect()]
+
+    found, _ = run([(3, 9, "", True)], [(4, 9, "", True), (1, 9, "", True)], end="ROLLBACK")
+    assert found == [(2, 5, "b")]
+    found, changed = run([(1, 6, "", True)], [(2, 6, "", True), (1, 5, "late", False)], end="COMMIT")
+    assert (found, changed) == ([(3, 5, "c")], [str(table.path)])
+    table.write([(1, 5, "late", False), (2, 5, "late", False), (3, 6, "C", False), (4, 1, "d", False)], **ORDERED)
+    assert table.rows == [(3, 6, "C"), (4, 1, "d")]
