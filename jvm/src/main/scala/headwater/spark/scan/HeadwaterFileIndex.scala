@@ -87,7 +87,8 @@ class HeadwaterFileIndex(
   }
 
   /** Whether a query that reads it must ask first which version that is now. */
-  def isToBePinned: Boolean = live || isWholeTable && transaction.exists { case (id, _) => !SparkInternals.transaction(session).contains(id) }
+  def isToBePinned: Boolean =
+    live || isWholeTable && transaction.exists { case (id, _) => !SparkInternals.transaction(session).contains(id) }
 
   /** The version that a query names; None for the newest. */
   def namedVersion: Option[Long] = Option.when(!live)(state.version)
