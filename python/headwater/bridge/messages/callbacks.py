@@ -15,9 +15,12 @@ FileRows = list[list[str | int | None]]
 
 
 class SmallJob(Answer, kw_only=True):
-    """Spark's settings of a job whose sources have at most ``bytes`` by Spark's estimate."""
+    """Spark's settings of a job whose sources have at most ``bytes`` by Spark's estimate, and of whose plan each node
+    handles at most ``rows``.
+    """
 
     bytes: int
+    rows: int
     settings: dict[str, str]
 
 

@@ -79,10 +79,14 @@ _LONGEST_SHOWN = 1000
 #: A job that reads at most this many bytes is small: generating and compiling code for it takes longer than it saves
 #: (bench case ``merge-small``).
 SMALL_JOB_BYTES = 1 << 20
+#: If a node of its plan may handle more rows than this, a job is not small, however little it reads: without generated
+#: code, these rows take longer than compiling it (bench case ``explode``).
+_SMALL_JOB_ROWS = 1 << 18
 #: Spark's settings of a job without a stage whose end could change the plan of the next: no adaptive execution.
 STATIC_PLAN_SETTINGS = {"spark.sql.adaptive.enabled": "false"}
 _SMALL_JOB = SmallJob(
     bytes=SMALL_JOB_BYTES,
+    rows=_SMALL_JOB_ROWS,
     settings={
         **STATIC_PLAN_SETTINGS,
         "spark.sql.codegen.wholeStage": "false",

@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation, Logic
 import org.apache.spark.sql.catalyst.util.MetadataColumnHelper
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.headwater.SparkInternals
+import org.apache.spark.sql.headwater.write.ProducedRows
 
 /**
  * The resolved pieces of a DELETE, UPDATE or MERGE. They are no expressions of the command, because Spark would then optimize subqueries in
@@ -61,7 +62,7 @@ final case class DmlPieces(
     sourceColumns = source.map(_.output.map(context.addExpression)).getOrElse(Nil),
     sourceNames = source.map(_.output.map(_.name)).getOrElse(Nil),
     sourceDeterministic = source.forall(plan => !plan.exists(!_.deterministic)),
-    sourceBytes = source.map(_.stats.sizeInBytes.min(Long.MaxValue).toLong),
+    sourceBytes = source.map(ProducedRows.bytes),
     sourceIsScan = source.exists(isScan),
     condition = condition.map(context.addExpression),
     conditionDeterministic = condition.forall(isStable),

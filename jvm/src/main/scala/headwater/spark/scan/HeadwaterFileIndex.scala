@@ -39,7 +39,7 @@ class HeadwaterFileIndex(
     override val partitionSchema: StructType,
     val store: StoreOptions,
     only: Option[JsonNode] = None,
-    numbersFiles: Boolean = false,
+    val numbersFiles: Boolean = false,
     valuesPrune: Boolean = false,
     val analyzed: Map[String, CatalogColumnStat] = Map.empty,
     private val pruned: Option[PrunedFiles] = None)

@@ -2,10 +2,11 @@ package headwater.spark.bridge.messages
 
 import com.fasterxml.jackson.databind.JsonNode
 
-final case class SmallJob(bytes: Long, settings: Map[String, String]) extends Message
+final case class SmallJob(bytes: Long, rows: Long, settings: Map[String, String]) extends Message
 
 object SmallJob {
-  implicit val fromJson: FromJson[SmallJob] = FromJson.message(in => SmallJob(in[Long]("bytes"), in[Map[String, String]]("settings")))
+  implicit val fromJson: FromJson[SmallJob] =
+    FromJson.message(in => SmallJob(in[Long]("bytes"), in[Long]("rows"), in[Map[String, String]]("settings")))
 }
 
 final case class WriteSpecification(

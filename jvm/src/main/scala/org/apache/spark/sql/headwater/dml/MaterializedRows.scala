@@ -5,6 +5,7 @@ import headwater.spark.shims.LogicalRddShim
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.classic.{Dataset, SparkSession => ClassicSession}
+import org.apache.spark.sql.headwater.write.ProducedRows
 import org.apache.spark.storage.StorageLevel
 
 /**
@@ -31,7 +32,7 @@ object MaterializedRows {
         val rows = MaterializedBlockRDD.store(computed)
         (rows, () => rows.drop())
       }
-    new MaterializedRows(LogicalRddShim(execution.analyzed.output, rows, classic, execution.optimizedPlan.stats), remove)
+    new MaterializedRows(LogicalRddShim(execution.analyzed.output, rows, classic, ProducedRows.statistics(execution.optimizedPlan)), remove)
   }
 
   /** Whether a job failed because materialized rows were lost with their executor. */

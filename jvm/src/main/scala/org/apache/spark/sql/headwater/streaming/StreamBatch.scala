@@ -1,5 +1,7 @@
 package org.apache.spark.sql.headwater.streaming
 
+import java.util.UUID
+
 import scala.jdk.CollectionConverters._
 
 import headwater.spark.shims.{LogicalRddShim, StreamingShim}
@@ -9,6 +11,8 @@ import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, MetadataAttr
 import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, EventTimeWatermark, LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.streaming.{WriteToStream, WriteToStreamStatement}
 import org.apache.spark.sql.connector.catalog.Table
+import org.apache.spark.sql.execution.LogicalRDD
+import org.apache.spark.sql.headwater.write.ProducedRows
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{StructField, StructType}
 
@@ -23,8 +27,16 @@ object StreamBatch {
    */
   def rows(data: DataFrame): LogicalPlan = {
     val execution = data.asInstanceOf[classic.Dataset[_]].queryExecution
-    LogicalRddShim(execution.analyzed.output, execution.toRdd, execution.sparkSession, execution.optimizedPlan.stats)
+    LogicalRddShim(execution.analyzed.output, execution.toRdd, execution.sparkSession, ProducedRows.statistics(execution.optimizedPlan))
   }
+
+  /** What Spark has planned for the micro-batch that this thread processes, if an RDD may have its rows (`foreachBatch`). */
+  def running(rows: LogicalRDD): Option[LogicalPlan] = for {
+    session <- classic.SparkSession.getActiveSession if rows.rdd.checkpointData.isEmpty
+    id <- Option(queryId(session))
+    query <- Option(session.sharedState.activeStreamingQueries.get(UUID.fromString(id)))
+    execution <- Option(query.lastExecution)
+  } yield execution.optimizedPlan
 
   /** The sink of a query that is about to be checked, and the name that the user gave the query. */
   object Starting {

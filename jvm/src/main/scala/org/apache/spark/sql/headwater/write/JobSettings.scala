@@ -14,12 +14,12 @@ import org.apache.spark.sql.types.{DataType, StructType, VariantType}
 
 /** Spark settings that one job has and its session has not: the handler chooses them, and says for small jobs which. */
 object JobSettings {
-  /** The settings of a job that runs `plan`. A job is small by Spark's estimate of what the plan reads. */
+  /** The settings of a job that runs `plan`. A job is small by Spark's estimate of what the plan reads, and by the rows it makes of it. */
   def of(plan: => LogicalPlan, specification: WriteSpecification): Map[String, String] = {
     val small = specification.smallJob
     // Subqueries run as part of the job, under its settings.
     val leaves = plan.collectWithSubqueries { case leaf: LeafNode => leaf }
-    if (leaves.map(_.stats.sizeInBytes).sum > small.bytes) specification.settings
+    if (leaves.map(_.stats.sizeInBytes).sum > small.bytes || ProducedRows.of(plan) > small.rows.toDouble) specification.settings
     else if (leaves.exists(mayReadVariants)) small.settings - SQLConf.CODEGEN_FACTORY_MODE.key
     else small.settings
   }
