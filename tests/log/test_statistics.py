@@ -125,7 +125,7 @@ def test_any_other_value_is_no_bound(kind, text):
         ("2024-01-01T02:00:00.000+02:00", datetime(2024, 1, 1, tzinfo=UTC)),
         ("2023-12-31T16:30:00.000-07:30", datetime(2024, 1, 1, tzinfo=UTC)),
         ("2024-01-01 00:00:00.000001Z", datetime(2024, 1, 1, 0, 0, 0, 1, UTC)),
-        ("1900-01-01T00:00:00.999Z", datetime(1900, 1, 1, 0, 0, 0, 999000, UTC)),
+        ("1972-02-01T00:00:00.999Z", datetime(1972, 2, 1, 0, 0, 0, 999000, UTC)),
     ],
 )
 def test_timestamps_bound_what_was_truncated_to_milliseconds(text, expected):

@@ -164,6 +164,53 @@ def test_padded_and_collated_columns_and_other_types_are_not_comparable():
     assert not comparable(StructField("k", StructType(())))
 
 
+#: How writers spell the maximum of strings: whole, padded after a cut, cut and not padded, cut within a character.
+MAXIMA = {
+    "whole": json.dumps,
+    "padded": lambda text: json.dumps(text if len(text) <= 8 else text[:8] + "\U0010ffff"),
+    "cut off": lambda text: json.dumps(text[:8]),
+    "cut off in a pair": lambda text: (
+        f'"{json.dumps(text)[1:-1][:42]}"' if text.startswith("😀" * 4) else json.dumps(text)
+    ),
+}
+#: Many are prefixes of others, of the length at which a maximum may be cut off and around it.
+TEXTS = [
+    "",
+    "a",
+    "abcdefg",
+    "abcdefgh",
+    "abcdefghi",
+    "abcdefghij",
+    "abcdefgi",
+    "b",
+    "~",
+    "😀😀b",
+    "😀😀😀",
+    "😀😀😀😀b",
+    "😀" * 5,
+]
+SETS_OF_TEXTS = st.sets(st.sampled_from(TEXTS), min_size=1, max_size=4)
+
+
+@pytest.mark.random
+@settings(
+    max_examples=int(os.environ.get("HEADWATER_TEST_EXAMPLES", "40")),
+    derandomize="HEADWATER_TEST_EXAMPLES" not in os.environ,
+    deadline=None,
+)
+@given(SETS_OF_TEXTS, SETS_OF_TEXTS, st.sampled_from(sorted(MAXIMA)))
+def test_strings_are_found_however_their_maximum_is_spelled(tmp_path_factory, held, keys, spelling):
+    """A file has one of the keys, or it has not: its statistics change nothing."""
+    snapshot = table(tmp_path_factory.mktemp("t") / "t", {"k": "string"})
+    file = data_file(snapshot, "f", {"k": pa.array(sorted(held))})
+    low, high = min(held, key=str.encode), max(held, key=str.encode)
+    bounds = f'"minValues":{{"k":{json.dumps(low[:8])}}},"maxValues":{{"k":{MAXIMA[spelling](high)}}}'
+    stats = f'{{"numRecords":{len(held)},{bounds}}}'
+    won(snapshot, AddFile(file.path, {}, file.size, 1, True, stats))
+    expected = "DELTA_CONCURRENT_APPEND" if held & keys else None
+    assert condition(lost(snapshot, ["k"], [(key,) for key in keys])) == expected
+
+
 KEYS = range(4)
 ROWS = st.lists(st.tuples(st.none() | st.sampled_from(KEYS), st.sampled_from("xy")), min_size=1, max_size=4)
 

@@ -38,6 +38,11 @@ _LARGEST_OFFSET = pa.scalar(timedelta(hours=18), pa.duration("us"))
 _DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}
 
 
+def may_be_cut_off_from(text: str, maximum: str) -> bool:
+    """Whether a maximum of strings may be what is left of a longer text."""
+    return len(maximum) >= CUT_OFF and text.startswith(maximum)
+
+
 class Files(Protocol):
     """What this package asks of a snapshot."""
 

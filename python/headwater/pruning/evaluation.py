@@ -263,7 +263,7 @@ def _reaches(lower: Bounds, upper: Bounds, strict: bool) -> Mask:
 
 
 def _is_cut_off(high: Any, text: str, strict: bool) -> Mask:
-    """Whether a maximum may stand for longer values that go on as ``text`` does; ``strict``: after ``text`` itself."""
+    """:func:`may_be_cut_off_from` for the maxima of all files at once; ``strict``: a value after ``text`` itself."""
     if len(text) < CUT_OFF:
         return False
     # Lengths are cheap to compare, and rule out all maxima among keys that are equally long.

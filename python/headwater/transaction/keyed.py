@@ -37,7 +37,6 @@ since the calendars agree. A null key equals nothing; rows and keys with one nev
 from __future__ import annotations
 
 import bisect
-import json
 import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
@@ -59,6 +58,7 @@ from headwater.protocol.column_metadata import COLUMN_ID, DECLARED_TYPE
 from headwater.protocol.types import INTEGERS, DataType, DecimalType, PrimitiveType, StructField
 from headwater.stores import absolute_path
 from headwater.transaction.conflicts import WinningCommit
+from headwater.transaction.reads import alone
 
 _LOG = logging.getLogger(__name__)
 
@@ -100,6 +100,8 @@ class KeyReads:
         self._load = load
         self._positions: dict[str, BitMap64 | None] = {}
         self._files_read = 0
+        #: Of the winner that is being checked: the files that their statistics exclude, once they were asked.
+        self._excluded: frozenset[str] | None = None
 
     def learn(self) -> None:
         """Ask for the keys now, as whoever knows them may not be there any more when the answer matters."""
@@ -125,6 +127,7 @@ class KeyReads:
         if not (winner.adds or winner.removes) or winner.metadata is not None or winner.protocol is not None:
             return winner, frozenset()
         self._files_read = 0
+        self._excluded = None
         again = {canonical_path(file.path): file for file in winner.adds}
         left_out: set[str] = set()
         disputed: set[str] = set()
@@ -135,14 +138,14 @@ class KeyReads:
             if not file.data_change or path in removed:
                 continue
             if path in marked:
-                if path not in again or self._concern(file, again[path]):
+                if path not in again or self._concern(winner, file, again[path]):
                     disputed.add(path)
-            elif path in excluded or not self._concern(file, again.get(path)):
+            elif path in excluded or not self._concern(winner, file, again.get(path)):
                 left_out.add(path)
         for path, added in again.items():
             if path in gone or not added.data_change or not appends:
                 continue
-            if path in excluded or not self._concern(None, added):
+            if path in excluded or not self._concern(winner, None, added):
                 left_out.add(path)
         if not left_out:
             return winner, frozenset(disputed)
@@ -153,13 +156,15 @@ class KeyReads:
         )
         return rest, frozenset(disputed)
 
-    def _concern(self, before: RemoveFile | None, after: AddFile | None) -> bool:
+    def _concern(self, winner: WinningCommit, before: RemoveFile | None, after: AddFile | None) -> bool:
         """Whether rows with one of the keys came or went between two states of a file; None: it was not there."""
         file = after or before
         assert file is not None
         if self._keys is None:
             return True
-        if not self._keys or self._excluded(file):
+        if self._excluded is None:
+            self._excluded = self._excluded_files(winner)
+        if not self._keys or canonical_path(file.path) in self._excluded:
             return False
         positions = self._with_keys(file)
         if positions is None:
@@ -179,23 +184,23 @@ class KeyReads:
             return BitMap64()
         return deletion_vectors.read(vector, self._snapshot.table_path, self._snapshot.store)
 
-    def _excluded(self, file: AddFile | RemoveFile) -> bool:
-        """Whether the file's statistics say that no row has one of the keys."""
-        try:
-            stats = json.loads(file.stats) if file.stats else {}
-        except ValueError:
-            return False
-        for column in self._columns:
-            least, greatest = (
-                column.of_statistics((stats.get(bounds) or {}).get(column.physical))
-                for bounds in ("minValues", "maxValues")
-            )
-            if least is None or greatest is None or not column.ordered:
-                continue
-            first = bisect.bisect_left(column.ordered, least)
-            if first == len(column.ordered) or column.ordered[first] > greatest:
-                return True
-        return False
+    def _excluded_files(self, winner: WinningCommit) -> frozenset[str]:
+        """Canonical paths of a winner's files that have no row with one of the keys, as their statistics show."""
+        from headwater.pruning.bounds import plain  # imported where used: plain appends never load it
+
+        files = {canonical_path(file.path): file for file in (*winner.removes, *winner.adds)}
+        # Statistics are read as pruning reads them: one judgement of which bounds hold.
+        described = [AddFile(file.path, {}, 0, 0, True, file.stats) for file in files.values()]
+        leaves = [(column.physical,) for column in self._columns]
+        statistics = alone(self._snapshot, described).statistics(leaves)
+        excluded = set()
+        for i, column in enumerate(self._columns):
+            if column.ordered:
+                bounds = zip(
+                    files, *(plain(statistics[f"{kind}.{i}"]).to_pylist() for kind in ("min", "max")), strict=True
+                )
+                excluded.update(path for path, least, greatest in bounds if column.is_beyond(least, greatest))
+        return frozenset(excluded)
 
     def _with_keys(self, file: AddFile | RemoveFile) -> BitMap64 | None:
         """The positions of the rows that have one of the keys, those marked deleted among them; None: not known."""
@@ -305,10 +310,18 @@ class _Column:
         """A value of a key as :meth:`of_file` has those of files."""
         return Decimal(value) if isinstance(self.type, DecimalType) else value
 
-    def of_statistics(self, value: Any) -> Any:
-        """A bound, where it can be compared with ``ordered``; else None."""
-        wanted = int if self._is_whole else str
-        return value if isinstance(value, wanted) and not isinstance(value, bool) else None
+    def is_beyond(self, least: Any, greatest: Any) -> bool:
+        """Whether no key lies between two bounds; False where one is not known."""
+        if least is None or greatest is None:
+            return False
+        from headwater.pruning.bounds import may_be_cut_off_from  # imported where used: plain appends never load it
+
+        first = bisect.bisect_left(self.ordered, least)
+        if first == len(self.ordered):
+            return True
+        # If the first key does not go on from a cut-off maximum, no later one does: they sort behind all that do.
+        key = self.ordered[first]
+        return bool(key > greatest and not (self._is("string") and may_be_cut_off_from(key, greatest)))
 
     def found_in(self, schema: pa.Schema) -> str | None:
         """The name the column has in a file; None where it is not there exactly once."""

@@ -34,6 +34,12 @@ def match_by_pruning(snapshot: Snapshot, predicates: Sequence[Predicate]) -> Any
     return prune_all(snapshot, predicates)
 
 
+def alone(snapshot: Snapshot, files: Sequence[AddFile]) -> Snapshot:
+    """The snapshot with these files and no others."""
+    block = FileBlock.of_actions([file.to_json()["add"] for file in files])
+    return replace(snapshot, state=replace(snapshot.state, blocks=(LiveBlock(block),)))
+
+
 class PredicateReads:
     """Reads by predicates over one snapshot; each read is some predicates, all true for a row that is read."""
 
@@ -47,19 +53,14 @@ class PredicateReads:
 
     def may_match(self, files: Sequence[AddFile]) -> list[AddFile]:
         """Those of files added by another that one of the reads would have found."""
-        matched = self._matched(self._alone(files)).tolist()
+        matched = self._matched(alone(self._snapshot, files)).tolist()
         return [file for file, matches in zip(files, matched, strict=True) if matches]
 
     def all_rows_match(self, files: Sequence[AddFile], predicate: Predicate) -> bool:
         """Whether the actions of files show that the predicate is true for each of their rows."""
         from headwater.pruning import leaves_rows  # imported where used: plain appends never load it
 
-        return not any(leaves_rows(self._alone(files), [predicate]).to_pylist())
-
-    def _alone(self, files: Sequence[AddFile]) -> Snapshot:
-        """The snapshot with these files and no others."""
-        block = FileBlock.of_actions([file.to_json()["add"] for file in files])
-        return replace(self._snapshot, state=replace(self._snapshot.state, blocks=(LiveBlock(block),)))
+        return not any(leaves_rows(alone(self._snapshot, files), [predicate]).to_pylist())
 
     def excluded(self, added: Sequence[AddFile], removed: Sequence[RemoveFile]) -> frozenset[str]:
         """Canonical paths of files of another that none of the reads would have found, as their actions alone show."""

@@ -2,9 +2,12 @@
 
 Owns the way from the JSON text or the ``stats_parsed`` columns of statistics to minimum, maximum and null count of a
 leaf column. Follows the protocol's chapter "Per-file Statistics". Promise: a bound is either right or null. What is
-absent, damaged, of the wrong type, not a number or of a day that the Julian calendar skips gives null for that file;
-maxima of timestamps, which the protocol truncates to milliseconds, are widened by 999 microseconds, so that they bound
-but need not be a value of the file.
+absent, damaged, of the wrong type, not a number or of a day that the Julian calendar skips gives null for that file.
+Bounds that their writer may have rounded are widened, so that they bound but need not be values of the file:
+
+- maxima of timestamps, which the protocol truncates to milliseconds, by 999 microseconds;
+- timestamps of years in which zones had offsets with seconds, by a minute: old writers left these seconds out;
+- decimals with more digits than a double has, by what a double leaves out: some writers convert them to doubles.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timezone
-from decimal import Context, Decimal, Inexact, InvalidOperation
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, Inexact, InvalidOperation
+from math import ulp
 from typing import Any
 
 import numpy as np
@@ -29,7 +33,14 @@ from headwater.times import MICROSECONDS_OF_DAY
 
 #: Below the precision at which a double cannot tell two decimals apart, the quick parser's doubles are exact.
 _EXACT_DOUBLE_DIGITS = 15
+#: The most significant digits that a double is printed with.
+_DOUBLE_DIGITS = 17
+#: A decimal that was made a double was rounded up to four times: its digits, the power of ten, their quotient, its text.
+_ROUNDINGS = 4
 _TRUNCATED_MICROSECONDS = 999
+#: 1972-02-01. The last zone whose offset had seconds gave them up the month before.
+_OFFSETS_HAVE_NO_SECONDS = 65_750_400_000_000
+_MINUTE = 60_000_000
 _UTC = timezone.utc
 _EMPTY: dict[str, Any] = {}
 _INFINITIES = {"Infinity": float("inf"), "-Infinity": float("-inf")}
@@ -127,7 +138,7 @@ def _take_mapped(block: FileBlock, tables: Mapping[Leaf, pa.Table]) -> None:
 
 def _name(leaf: Leaf) -> str:
     """What a leaf's columns are kept under: all that they depend on beside the file."""
-    return f"statistics {leaf.path!r} {leaf.type!r} {leaf.was_float}"
+    return f"bounds {leaf.path!r} {leaf.type!r} {leaf.was_float}"
 
 
 def _schema(leaf: Leaf) -> pa.Schema:
@@ -383,16 +394,19 @@ def _decimals(values: list[Any], data_type: DecimalType) -> pa.Array:
 
 
 def _finish(values: pa.Array, leaf: Leaf, kind: str) -> pa.Array:
-    """What makes a value a bound: widened where writers truncate, null where it compares with nothing."""
+    """What makes a value a bound: widened where writers round, null where it compares with nothing."""
     wanted = leaf.arrow_type
     if pa.types.is_date(wanted) or pa.types.is_timestamp(wanted):
         values = _without_skipped_days(values)
     if pa.types.is_timestamp(wanted):
+        if wanted.tz is not None:
+            old = pc.less(values, pa.scalar(_OFFSETS_HAVE_NO_SECONDS))
+            values = _moved(values, old, -_MINUTE if kind == "minValues" else _MINUTE)
         if kind == "maxValues":
-            room = pc.less(values, pa.scalar(2**63 - 1 - _TRUNCATED_MICROSECONDS))
-            widened = pc.add(values, pa.scalar(_TRUNCATED_MICROSECONDS))
-            values = pc.if_else(room, widened, pa.scalar(None, pa.int64()))
+            values = _moved(values, True, _TRUNCATED_MICROSECONDS)
         return values.cast(pa.timestamp("us")).cast(wanted) if wanted.tz is None else values.cast(wanted)
+    if pa.types.is_decimal(wanted):
+        return _decimals_beside_doubles(values, wanted, kind)
     if pa.types.is_floating(wanted):
         if pc.any(pc.is_nan(values)).as_py():
             values = pc.if_else(pc.is_nan(values), pa.scalar(None, wanted), values)
@@ -417,6 +431,48 @@ def _without_skipped_days(values: pa.Array) -> pa.Array:
     start = FIRST_DAY - 10 if is_date else (FIRST_DAY - 11) * MICROSECONDS_OF_DAY
     skipped = pc.and_(pc.greater_equal(counts, start), pc.less(counts, end))
     return pc.if_else(skipped, pa.scalar(None, values.type), values)
+
+
+def _moved(values: pa.Array, which: Any, by: int) -> pa.Array:
+    """Whole numbers with an amount added to some of them; null where the sum is none of 64 bits."""
+    if which is not True:
+        if not pc.any(which).as_py():
+            return values
+        amounts = pc.if_else(which, pa.scalar(by), pa.scalar(0))
+    else:
+        amounts = pa.scalar(by)
+    limit = pa.scalar(2**63 - 1 - by if by > 0 else -(2**63) - by)
+    fits = (pc.less if by > 0 else pc.greater)(values, limit)
+    return pc.if_else(fits, pc.add(values, amounts), pa.scalar(None, pa.int64()))
+
+
+def _decimals_beside_doubles(values: pa.Array, wanted: pa.DataType, kind: str) -> pa.Array:
+    """Bounds that also hold if a value is the text of the double that is nearest to the bound."""
+    if wanted.precision <= _EXACT_DOUBLE_DIGITS:
+        return values
+    # Below this, doubles lie closer together than the decimals of the type.
+    least = Decimal(2**52 // _ROUNDINGS).scaleb(-wanted.scale)
+    far = pc.or_(pc.greater_equal(values, pa.scalar(least, wanted)), pc.less_equal(values, pa.scalar(-least, wanted)))
+    if not pc.any(far).as_py():
+        return values
+    sign, rounding = (-1, ROUND_FLOOR) if kind == "minValues" else (1, ROUND_CEILING)
+    quantum = Decimal(1).scaleb(-wanted.scale)
+    wide = Context(prec=100)
+    fitting = Context(prec=wanted.precision, rounding=rounding, traps=[InvalidOperation])
+
+    def widened(value: Decimal) -> Decimal | None:
+        as_double = float(value)
+        digits = len(str(int(value.scaleb(wanted.scale, wide))).lstrip("-").rstrip("0"))
+        if digits > _DOUBLE_DIGITS and wide.quantize(Decimal(as_double), quantum) != value:
+            return value  # no double is printed like this
+        try:
+            moved = wide.add(value, sign * _ROUNDINGS * Decimal(ulp(as_double)))
+            return moved.quantize(quantum, context=fitting)
+        except ArithmeticError:
+            return None
+
+    pairs = zip(values.to_pylist(), far.to_pylist(), strict=True)
+    return pa.array([widened(value) if is_far else value for value, is_far in pairs], wanted)
 
 
 def _nulls(count: int, data_type: pa.DataType) -> pa.ChunkedArray:
