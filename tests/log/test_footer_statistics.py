@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headwater.log.statistics.from_footers import statistics_of
+from headwater.log.statistics.from_footers import counts_nan, statistics_of
 from headwater.protocol.columns import leaves
 from headwater.protocol.types import parse_schema
 
@@ -137,3 +137,22 @@ def test_columns_by_id(tmp_path):
     assert found(tmp_path, table, columns, by_id=True).values == [(4, 4, 0), (5, 5, 0), (None, None, 1)]
     without = pa.table({"b": [1]})
     assert found(tmp_path, without, columns[:1], by_id=True).values == [None]
+
+
+@pytest.mark.parametrize(
+    ("created_by", "counts"),
+    [
+        ("parquet-mr version 1.17.0 (build 4afbd0ad)", True),
+        ("parquet-mr version 1.10.1", True),
+        ("parquet-mr version 1.12.3-databricks-0001 (build abc)", True),
+        ("parquet-mr version 2.0.0 (build x)", True),
+        # It compared with `<` and `>`, which NaN never meets.
+        ("parquet-mr version 1.8.1 (build x)", False),
+        ("parquet-mr compatible Photon version 0.2 (build 11.3)", False),
+        ("parquet-cpp-arrow version 21.0.0", False),
+        ("parquet-mr", False),
+        ("", False),
+    ],
+)
+def test_which_writers_count_nan(created_by, counts):
+    assert counts_nan(created_by) is counts

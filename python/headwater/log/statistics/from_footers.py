@@ -8,6 +8,7 @@ find.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ Values = tuple[Any, Any, int | None]
 #: Factor and divisor that make microseconds.
 _UNITS = {"milliseconds": (1000, 1), "microseconds": (1, 1), "nanoseconds": (1, 1000)}
 _FIELD_ID = b"PARQUET:field_id"
+_PARQUET_JAVA = re.compile(r"parquet-mr version (\d{1,4})\.(\d{1,4})\b")
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,15 @@ def statistics_of(footer: pq.FileMetaData, columns: Sequence[Leaf], *, by_id: bo
     return FooterStatistics(footer.num_rows, [chunks.values(column) for column in columns])
 
 
+def counts_nan(created_by: str) -> bool:
+    """Whether a file's bounds of floating-point columns hold for NaN too, which Spark orders above all other values.
+
+    Most writers leave NaN out of a minimum and a maximum. Parquet's own gives no bounds beside NaN since 1.10.
+    """
+    found = _PARQUET_JAVA.match(created_by)
+    return found is not None and (int(found[1]), int(found[2])) >= (1, 10)
+
+
 class _Chunks:
     """A footer's columns, and what their chunks say."""
 
@@ -57,8 +68,7 @@ class _Chunks:
         self._footer = footer
         self._by_id = by_id
         self._calendar = FileCalendar.of(footer)
-        # Other writers leave NaN out of a minimum and a maximum.
-        self._counts_nan = (footer.created_by or "").startswith("parquet-mr")
+        self._counts_nan = counts_nan(footer.created_by or "")
         self._groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
         self._places: dict[Any, int | None] = {}
         keys = _ids(footer) if by_id else _names(footer)

@@ -32,8 +32,7 @@ final class ForeignStatistics(footer: ParquetMetadata, schema: StructType) {
     val calendar = DataSourceUtils.datetimeRebaseSpec(file.getKeyValueMetaData.get, LegacyBehaviorPolicy.LEGACY.toString)
     calendar.mode == LegacyBehaviorPolicy.CORRECTED
   }
-  // Other writers leave NaN out of a minimum and a maximum.
-  private val countsNaN = Option(file.getCreatedBy).exists(_.startsWith("parquet-mr"))
+  private val countsNaN = FloatingBounds.countNaN(file.getCreatedBy)
 
   def rows: Long = blocks.map(_.getRowCount).sum
 

@@ -4,17 +4,18 @@ import java.util.Locale
 
 import headwater.spark.bridge.TaskConfiguration
 import headwater.spark.scan.{
-  DeletionVector, DeletionVectorFilter, ExactFilters, FileRowIds, HeadwaterFileIndex, LateMaterialization, RowIndexBatches, RowIndexColumn
+  DeletionVector, DeletionVectorFilter, ExactFilters, FileRowIds, FloatingBounds, HeadwaterFileIndex, LateMaterialization, RowIndexBatches, RowIndexColumn
 }
 import headwater.spark.scan.{RowTrackingBatches, RowTrackingColumns, SharedConfiguration, TableState}
 import headwater.spark.write.{ChangeDataWriterFactory, NestedFieldIds, NotingWriterFactory}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.mapreduce.Job
+import org.apache.parquet.hadoop.ParquetOutputFormat
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{FileSourceConstantMetadataStructField, FileSourceGeneratedMetadataStructField}
 import org.apache.spark.sql.execution.datasources.{FileFormat, OutputWriterFactory, PartitionedFile}
-import org.apache.spark.sql.execution.datasources.parquet.{ParquetFileFormat, ParquetOptions}
+import org.apache.spark.sql.execution.datasources.parquet.{ParquetFileFormat, ParquetOptions, ParquetUtils}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.sources.{Filter, IsNotNull}
 import org.apache.spark.sql.types.{DataType, LongType, StructField, StructType}
@@ -140,7 +141,7 @@ class HeadwaterParquetFileFormat(
       session.sessionState.conf.parquetVectorizedReaderEnabled
     // A reader stores its schema in its configuration, so each needs one of its own. The first uses the original: copying takes time.
     val configurations = Iterator.single(hadoopConf) ++ Iterator.continually(new Configuration(hadoopConf))
-    def reader(schema: StructType, pushed: Seq[Filter] = physicalFilters): PartitionedFile => Iterator[InternalRow] =
+    def opened(schema: StructType, pushed: Seq[Filter]): PartitionedFile => Iterator[InternalRow] =
       super.buildReaderWithPartitionValues(
         session,
         physicalData,
@@ -149,6 +150,15 @@ class HeadwaterParquetFileFormat(
         pushed,
         options,
         SharedConfiguration.of(configurations.next(), pushed.nonEmpty))
+
+    def reader(schema: StructType, pushed: Seq[Filter] = physicalFilters): PartitionedFile => Iterator[InternalRow] = {
+      val besideNaN = FloatingBounds.beside(pushed)
+      if (besideNaN.size == pushed.size) opened(schema, pushed)
+      // Only the vectorized reader shows who wrote a file.
+      else if (!ParquetUtils.isBatchReadSupportedForSchema(session.sessionState.conf, StructType(schema ++ partitionSchema)))
+        opened(schema, besideNaN)
+      else new ReaderBesideNaN(opened(schema, pushed), opened(schema, besideNaN))
+    }
 
     /** A reader of a schema with the column for positions: adds positions itself ([[RowIndexBatches]]) where no row is skipped. */
     def positioned(schema: StructType, position: Int): PartitionedFile => Iterator[InternalRow] = {
@@ -217,11 +227,15 @@ class HeadwaterParquetFileFormat(
     }.getOrElse(live)
   }
 
-  /** Writes timestamps as microseconds, which have statistics in the footer, not as the legacy INT96. */
+  /**
+   * Writes timestamps as microseconds, which have statistics in the footer, not as the legacy INT96; and these statistics even if the
+   * session turns them off, as the log and identity columns are made of them.
+   */
   override def prepareWrite(session: SparkSession, job: Job, options: Map[String, String], dataSchema: StructType): OutputWriterFactory = {
     val factory = super.prepareWrite(session, job, options, dataSchema)
     job.getConfiguration.set(SQLConf.PARQUET_OUTPUT_TIMESTAMP_TYPE.key, SQLConf.ParquetOutputTimestampType.TIMESTAMP_MICROS.toString)
     job.getConfiguration.setBoolean(SQLConf.PARQUET_FIELD_ID_WRITE_ENABLED.key, true)
+    HeadwaterParquetFileFormat.keepStatistics(job.getConfiguration)
     NestedFieldIds.use(job, dataSchema)
     val noting = new NotingWriterFactory(factory, statistics)
     if (hasChangeData) new ChangeDataWriterFactory(noting) else noting
@@ -231,4 +245,10 @@ class HeadwaterParquetFileFormat(
 object HeadwaterParquetFileFormat {
   /** The fields of `_metadata` that say which row a row is. */
   val RowFields: Seq[String] = Seq(RowTrackingColumns.rowIdField, RowTrackingColumns.rowCommitVersionField)
+
+  /** The setting of Parquet is for all columns; with the name of a column behind it, for one. */
+  private def keepStatistics(conf: Configuration): Unit = {
+    val setting = ParquetOutputFormat.STATISTICS_ENABLED
+    conf.getPropsWithPrefix(setting).keySet.forEach(column => conf.setBoolean(setting + column, true))
+  }
 }
