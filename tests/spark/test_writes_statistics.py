@@ -265,3 +265,15 @@ def test_rows_of_constants_are_as_many_as_a_scan_finds(spark, rows, database):
             assert found == expected, (table, query, p)
     plan = spark.sql("SELECT 1 WHERE EXISTS (SELECT * FROM t WHERE p = 'x')")._jdf.queryExecution().executedPlan()
     assert "FileScan" not in plan.toString()
+
+
+def test_settings_of_parquet_take_no_statistics_from_the_log(spark, rows, settings, database, log, location):
+    """Identity columns take their last value from them too."""
+    spark.sql("CREATE TABLE t (id BIGINT GENERATED ALWAYS AS IDENTITY, v INT, w STRING) USING delta")
+    off = {"parquet.column.statistics.enabled": "false", "parquet.column.statistics.enabled#v": "false"}
+    with settings(off):
+        for _ in range(2):
+            spark.sql("INSERT INTO t (v, w) VALUES (1, 'a')")
+    assert len({number for number, _, _ in rows("SELECT * FROM t")}) == 2
+    stats = [json.loads(action["add"]["stats"]) for action in log(location("t"), 2) if "add" in action]
+    assert [set(found["maxValues"]) for found in stats] == [{"id", "v", "w"}]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -165,7 +166,7 @@ def test_padded_and_collated_columns_and_other_types_are_not_comparable():
 
 
 #: How writers spell the maximum of strings: whole, padded after a cut, cut and not padded, cut within a character.
-MAXIMA = {
+MAXIMA: dict[str, Callable[[str], str]] = {
     "whole": json.dumps,
     "padded": lambda text: json.dumps(text if len(text) <= 8 else text[:8] + "\U0010ffff"),
     "cut off": lambda text: json.dumps(text[:8]),

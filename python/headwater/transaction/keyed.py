@@ -188,12 +188,13 @@ class KeyReads:
         """Canonical paths of a winner's files that have no row with one of the keys, as their statistics show."""
         from headwater.pruning.bounds import plain  # imported where used: plain appends never load it
 
-        files = {canonical_path(file.path): file for file in (*winner.removes, *winner.adds)}
+        changed: list[AddFile | RemoveFile] = [*winner.removes, *winner.adds]
+        files = {canonical_path(file.path): file for file in changed}
         # Statistics are read as pruning reads them: one judgement of which bounds hold.
         described = [AddFile(file.path, {}, 0, 0, True, file.stats) for file in files.values()]
         leaves = [(column.physical,) for column in self._columns]
         statistics = alone(self._snapshot, described).statistics(leaves)
-        excluded = set()
+        excluded: set[str] = set()
         for i, column in enumerate(self._columns):
             if column.ordered:
                 bounds = zip(

@@ -35,7 +35,8 @@ from headwater.times import MICROSECONDS_OF_DAY
 _EXACT_DOUBLE_DIGITS = 15
 #: The most significant digits that a double is printed with.
 _DOUBLE_DIGITS = 17
-#: A decimal that was made a double was rounded up to four times: its digits, the power of ten, their quotient, its text.
+#: A decimal that was made a double was rounded up to four times: its digits, the power of ten, their quotient, the
+#: text.
 _ROUNDINGS = 4
 _TRUNCATED_MICROSECONDS = 999
 #: 1972-02-01. The last zone whose offset had seconds gave them up the month before.
