@@ -4,10 +4,11 @@ import java.util.Locale
 
 import headwater.spark.bridge.TaskConfiguration
 import headwater.spark.scan.{
-  DeletionVector, DeletionVectorFilter, ExactFilters, FileRowIds, FloatingBounds, HeadwaterFileIndex, LateMaterialization, RowIndexBatches, RowIndexColumn
+  DeletionVector, DeletionVectorFilter, ExactFilters, FileRowIds, FloatingBounds, HeadwaterFileIndex, LateMaterialization, RowIndexBatches,
+  RowIndexColumn
 }
-import headwater.spark.scan.{RowTrackingBatches, RowTrackingColumns, SharedConfiguration, TableState}
-import headwater.spark.write.{ChangeDataWriterFactory, NestedFieldIds, NotingWriterFactory}
+import headwater.spark.scan.{RowsWithoutForbiddenNulls, RowTrackingBatches, RowTrackingColumns, SharedConfiguration, TableState}
+import headwater.spark.write.{ChangeDataWriterFactory, ForbiddenNulls, NestedFieldIds, NotingWriterFactory, NullCheckingWriterFactory}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.mapreduce.Job
 import org.apache.parquet.hadoop.ParquetOutputFormat
@@ -128,7 +129,9 @@ class HeadwaterParquetFileFormat(
     val hasSparksName = mapping.physical(tableSchema).fieldNames.contains(RowIndexColumn.Spark)
     def inFiles(schema: StructType): StructType = RowIndexColumn.rename(mapping.physical(schema), positionColumn, hasSparksName)
     val physicalData = inFiles(dataSchema)
-    val asked = inFiles(requiredSchema)
+    val forbidsNulls = ForbiddenNulls.in(requiredSchema, fields = false)
+    // Spark's reader of rows would stumble over a null where its schema has none.
+    val asked = if (forbidsNulls) ForbiddenNulls.relaxed(inFiles(requiredSchema)).asInstanceOf[StructType] else inFiles(requiredSchema)
     val positionField = StructField(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME, LongType, nullable = true)
     // Row ids are numbered by position.
     val addsPosition = rowTracking.exists(columns => asked.fieldNames.contains(columns.rowId)) &&
@@ -210,7 +213,7 @@ class HeadwaterParquetFileFormat(
           case None => plain(file)
         }
     }
-    rowTracking.filter(_.in(asked)).map { columns =>
+    val tracked = rowTracking.filter(_.in(asked)).map { columns =>
       val (rowId, rowCommitVersion) = (required.fieldNames.indexOf(columns.rowId), required.fieldNames.indexOf(columns.rowCommitVersion))
       val types = (asked.fields ++ partitionSchema.fields).map(_.dataType)
       (file: PartitionedFile) => {
@@ -225,6 +228,11 @@ class HeadwaterParquetFileFormat(
           types).asRows
       }
     }.getOrElse(live)
+    if (!forbidsNulls) tracked
+    else (file: PartitionedFile) =>
+      new RowsWithoutForbiddenNulls(
+        tracked(file),
+        new ForbiddenNulls(requiredSchema, s"of data file ${file.urlEncodedPath}", fields = false)).asRows
   }
 
   /**
@@ -238,7 +246,8 @@ class HeadwaterParquetFileFormat(
     HeadwaterParquetFileFormat.keepStatistics(job.getConfiguration)
     NestedFieldIds.use(job, dataSchema)
     val noting = new NotingWriterFactory(factory, statistics)
-    if (hasChangeData) new ChangeDataWriterFactory(noting) else noting
+    val changes = if (hasChangeData) new ChangeDataWriterFactory(noting) else noting
+    if (ForbiddenNulls.in(dataSchema, fields = true)) new NullCheckingWriterFactory(changes) else changes
   }
 }
 
