@@ -46,7 +46,7 @@ object ForbiddenNulls {
   private val MostShown = 10
   private val LongestShown = 100
 
-  /** The steps to a null in a value; None if there is none. */
+  /** The steps that lead to a null in a value; None without one. */
   private type Finder = Any => Option[List[String]]
 
   /** Whether a schema forbids null somewhere; see [[ForbiddenNulls]]. */
