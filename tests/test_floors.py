@@ -26,6 +26,7 @@ FLOORS: tuple[frozenset[str], ...] = (
             "printable",
             "recent",
             "redaction",
+            "start_settings",
             "suggestions",
             "time_zones",
             "times",

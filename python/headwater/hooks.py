@@ -26,9 +26,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from headwater import start_settings
+
 _LOG = logging.getLogger(__name__)
 #: The beginning of the settings that name functions.
-PREFIX = "spark.headwater.hook."
+PREFIX = start_settings.HOOK
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _BEFORE, _AFTER = "before", "after"
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 import os
 import random
 import shutil
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
 from headwater import counts
-from headwater.iceberg import metadata, registration
+from headwater.iceberg import entries, metadata, registration
 from headwater.protocol.types import PrimitiveType, StructField, StructType
 from headwater.schema.reshaping import rename_column
 from headwater.statements.maintain.health import health
@@ -31,6 +32,13 @@ from support.iceberg_tables import ConvertedTable, Row, normalized, random_step
 SCHEMA = StructType((StructField("id", PrimitiveType("long")), StructField("p", PrimitiveType("string"))))
 TOKEN = "a-token-that-nobody-sees"
 NAME = "water.north.gauges"
+TRAP = """
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.table.locations import SimpleLocationProvider
+
+def Trap(*given):
+    return PyArrowFileIO(*given) if len(given) == 1 else SimpleLocationProvider(*given)
+"""
 
 
 @pytest.fixture
@@ -50,8 +58,12 @@ def configured(behind: SqlCatalog) -> Iterator[SqlCatalog]:
     registration.configure({})
 
 
-def made(path: Path, name: str | None = NAME, keys: tuple[str, ...] = ()) -> ConvertedTable:
-    return ConvertedTable(path, SCHEMA, keys, **({} if name is None else {registration.PROPERTY: name}))
+def made(
+    path: Path, name: str | None = NAME, keys: tuple[str, ...] = (), extra: Mapping[str, str] | None = None
+) -> ConvertedTable:
+    return ConvertedTable(
+        path, SCHEMA, keys, **({} if name is None else {registration.PROPERTY: name}), **(extra or {})
+    )
 
 
 def rows(*ids: int, p: str | None = "a") -> list[Row]:
@@ -123,6 +135,36 @@ def test_a_rest_catalog_shows_each_version(behind: SqlCatalog, tmp_path: Path, c
     assert found is not None
     assert found["counts"]["icebergRegistrations"] >= 3
     assert found["counts"]["icebergRegistrationFailures"] == 3
+
+
+@pytest.mark.parametrize(
+    "name", ["py-io-impl", "write.py-location-provider.impl", "s3.retry-strategy-impl", "py-catalog-impl"]
+)
+@pytest.mark.parametrize("from_the_first", [True, False])
+def test_no_property_of_a_table_or_an_entry_names_code(
+    configured: SqlCatalog, tmp_path: Path, monkeypatch: Any, name: str, from_the_first: bool
+) -> None:
+    """Whoever may change a table must not have the driver import a module."""
+    ran = tmp_path / "ran"
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules" / "a_trap.py").write_text(f"open({str(ran)!r}, 'w')\n{TRAP}")
+    monkeypatch.syspath_prepend(tmp_path / "modules")
+    properties = {f"delta.universalFormat.config.iceberg.{name}": "a_trap.Trap"}
+    table = made(tmp_path / "t", extra=properties if from_the_first else {})
+    table.commit([rows(1)])
+    assert wait_for_maintenance(60)
+    if not from_the_first:
+        with monkeypatch.context() as unguarded, entry(configured).transaction() as of_a_client:
+            unguarded.setattr(entries, "_allowed", {"a_trap.Trap"})
+            of_a_client.set_properties(**{name: "a_trap.Trap"})
+            of_a_client.commit_transaction()
+        ran.unlink(missing_ok=True)
+        sys.modules.pop("a_trap", None)
+    table.commit([rows(2)])
+    assert wait_for_maintenance(60)
+    assert not ran.exists()
+    if name.startswith(("py-io", "write.")):
+        assert "a_trap.Trap" in str(registration.state_of(str(table.path)).failure)
 
 
 def test_what_names_no_entry_gets_none(configured: SqlCatalog, tmp_path: Path) -> None:

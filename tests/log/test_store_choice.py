@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from headwater import start_settings
 from headwater.errors import HeadwaterError
+from headwater.stores import HadoopStore
 from headwater.stores.choice import store_for
 from support.stores.fake_hadoop import FakeHadoop
 from support.stores.memory_store import MemoryStore
@@ -50,11 +52,14 @@ def test_no_table_is_written_that_others_commit_to_elsewhere(
         assert refused in str(error.value)
 
 
-def test_a_setting_of_headwater_is_a_choice(tmp_path: Path) -> None:
-    settings = {
-        "spark.delta.logStore.class": DYNAMO,
-        "spark.headwater.store.s3a": "support.stores.memory_store:MemoryStore",
-    }
-    store, path = store_for("s3a://bucket/t", FakeHadoop(tmp_path), settings)
+def test_a_setting_of_headwater_is_a_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    named = {"spark.headwater.store.s3a": "support.stores.memory_store:MemoryStore"}
+    monkeypatch.setattr(start_settings, "_given", named)
+    store, path = store_for("s3a://bucket/t", FakeHadoop(tmp_path), {"spark.delta.logStore.class": DYNAMO})
     assert isinstance(store, MemoryStore)
     store.check_writable(path)
+
+
+def test_a_setting_of_a_session_is_none(tmp_path: Path) -> None:
+    named = {"spark.headwater.store.s3a": "a_module_that_nobody_may_name:Store"}
+    assert isinstance(store_for("s3a://bucket/t", FakeHadoop(tmp_path), named)[0], HadoopStore)

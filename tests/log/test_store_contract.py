@@ -8,6 +8,7 @@ import types
 
 import pytest
 
+from headwater import start_settings
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol
@@ -112,20 +113,27 @@ class Named(MemoryStore):
 
 
 @pytest.fixture
-def settings():
+def named(monkeypatch):
+    """Names the store of a scheme, as settings of Spark's start do."""
     module = types.ModuleType("stores_of_mine")
     module.Named, module.NoStore = Named, int
-    sys.modules["stores_of_mine"] = module
-    yield {"spark.headwater.store.mine": "stores_of_mine:Named", "spark.headwater.store.mine.region": "here"}
-    del sys.modules["stores_of_mine"]
+    monkeypatch.setitem(sys.modules, "stores_of_mine", module)
+    monkeypatch.setattr(start_settings, "_given", {})
+
+    def name(store="stores_of_mine:Named", scheme="mine"):
+        setting = f"spark.headwater.store.{scheme}"
+        start_settings.take({setting: store, f"{setting}.region": "here"})
+
+    name()
+    return name
 
 
-def test_a_setting_names_the_store_of_a_scheme(settings):
-    store, path = store_for("mine://bucket/t/", None, settings)
+def test_a_setting_names_the_store_of_a_scheme(named):
+    store, path = store_for("mine://bucket/t/")
     assert isinstance(store, Named)
     assert store.options == {"region": "here"}
     assert path == "mine://bucket/t"
-    assert store_for("MINE://bucket/other", None, settings)[0] is store
+    assert store_for("MINE://bucket/other")[0] is store
     txn = Transaction(path, store, None)
     txn.update_protocol(Protocol(1, 2))
     txn.update_metadata(Metadata("the-id", '{"type":"struct","fields":[]}', created_time=1))
@@ -136,7 +144,7 @@ def test_a_setting_names_the_store_of_a_scheme(settings):
 
 
 @pytest.mark.parametrize(
-    ("named", "reason"),
+    ("store", "reason"),
     [
         ("stores_of_nobody:Named", "stores_of_nobody"),
         ("stores_of_mine:Missing", "Missing"),
@@ -145,19 +153,21 @@ def test_a_setting_names_the_store_of_a_scheme(settings):
         ("", "ValueError"),
     ],
 )
-def test_a_setting_that_names_no_store_is_an_error_that_says_why(settings, named, reason):
+def test_a_setting_that_names_no_store_is_an_error_that_says_why(named, store, reason):
+    named(store)
     with pytest.raises(HeadwaterError) as raised:
-        store_for("mine://bucket/t", None, {**settings, "spark.headwater.store.mine": named})
+        store_for("mine://bucket/t")
     assert raised.value.condition == "HEADWATER_STORE_NOT_USABLE"
     assert reason in str(raised.value)
     assert "spark.headwater.store.mine" in str(raised.value)
 
 
-def test_a_setting_goes_before_hadoop_and_local_paths_stay_local(settings, tmp_path):
+def test_a_setting_goes_before_hadoop_and_local_paths_stay_local(named, tmp_path):
     hadoop = FakeHadoop(tmp_path)
-    assert isinstance(store_for("mine://b/t", hadoop, settings)[0], Named)
-    assert isinstance(store_for("other://b/t", hadoop, settings)[0], HadoopStore)
-    assert isinstance(store_for("/t", hadoop, {**settings, "spark.headwater.store.file": "x:Y"})[0], LocalStore)
+    assert isinstance(store_for("mine://b/t", hadoop)[0], Named)
+    assert isinstance(store_for("other://b/t", hadoop)[0], HadoopStore)
+    named("x:Y", "file")
+    assert isinstance(store_for("/t", hadoop)[0], LocalStore)
 
 
 def test_stores_without_the_promise_are_refused_before_any_work(tmp_path):

@@ -76,6 +76,8 @@ class RecordingStatement(Statement):
             self.placed.append(text)
         return self.placed.index(text)
 
+    place_stored = place
+
     def place_qualified(self, text, qualifier):
         return self.place(f"{qualifier}.{text}")
 

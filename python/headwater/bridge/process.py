@@ -19,6 +19,7 @@ from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from headwater import start_settings
 from headwater.bridge.log_context import AboutTable
 from headwater.redaction import RedactingFormatter
 
@@ -63,7 +64,9 @@ def serve(handlers: Callable[[], Mapping[str, Handler[Any]]], at_end: Callable[[
     settings = _receive(sys.stdin)
     if settings is None:
         return
-    _configure_logging(str(settings.get("logLevel", "WARN")))
+    at_start = settings.get("settings") or {}
+    start_settings.take(at_start)
+    _configure_logging(at_start.get(start_settings.LOG_LEVEL, "WARN"))
     answers = _take_standard_output()
     if error := misfit(settings):
         with answers:
@@ -74,17 +77,17 @@ def serve(handlers: Callable[[], Mapping[str, Handler[Any]]], at_end: Callable[[
     from headwater import hooks
     from headwater.bridge import gateway
 
-    hooks.configure(settings.get("hooks") or {})
+    hooks.configure(start_settings.under(hooks.PREFIX))
     serving = gateway.start(str(settings["token"]), handlers)
     with answers:
         print(json.dumps({"port": serving.port}), file=answers, flush=True)
     # Nobody may call before this side knows the other's port, but what the calls need can be imported.
     threading.Thread(target=handlers, name="headwater-imports", daemon=True).start()
-    if catalog := settings.get("icebergCatalog"):
+    if catalog := start_settings.under(start_settings.ICEBERG_CATALOG):
         from headwater.iceberg import registration
 
         registration.configure(catalog)
-    if cache := settings.get("cache"):
+    if cache := start_settings.under(start_settings.CACHE):
         from headwater.log import column_cache
 
         column_cache.configure(cache)

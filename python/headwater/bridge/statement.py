@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import msgspec
 from py4j.protocol import Py4JJavaError
 
+from headwater import start_settings
 from headwater.bridge.hadoop_files import HadoopFileSystem
 from headwater.bridge.messages import Answer, SessionSettings
 from headwater.bridge.messages.callbacks import (
@@ -84,6 +85,7 @@ class StatementContext(Protocol):
     def addQuery(self, text: str) -> int: ...
     def planSchema(self, plan: int) -> str: ...
     def addText(self, text: str) -> int: ...
+    def addStored(self, text: str) -> int: ...
     def addQualified(self, text: str, qualifier: str) -> int: ...
     def addTarget(self, table: str) -> int: ...
     def resolveMerge(self, sql: str) -> str: ...
@@ -129,7 +131,8 @@ class Statement:
     def __init__(self, context: StatementContext, settings: SessionSettings, title: str = "") -> None:
         self._context = context
         self._placed: dict[str, int] = {}
-        self._confs: Mapping[str, str] = settings.confs
+        self._placed_stored: dict[str, int] = {}
+        self._confs = start_settings.of_session(settings.confs)
         self._stores = settings.stores
         self.time_zone = settings.time_zone
         self.user = settings.user
@@ -150,7 +153,9 @@ class Statement:
 
     @property
     def confs(self) -> Mapping[str, str]:
-        """The session's ``spark.databricks.delta.*``, ``spark.headwater.*`` and a few of Spark's own settings."""
+        """The session's ``spark.databricks.delta.*``, ``spark.headwater.*`` and a few of Spark's own settings, but not
+        those that count only at Spark's start (:mod:`headwater.start_settings`).
+        """
         return self._confs
 
     def conf(self, name: str, default: str | None = None) -> str | None:
@@ -318,6 +323,15 @@ class Statement:
         if text not in self._placed:
             self._placed[text] = self._context.addText(text)
         return self._placed[text]
+
+    def place_stored(self, text: str) -> int:
+        """The same as :meth:`place` for an expression that a table's log has, and so whoever may write that.
+
+        ``HEADWATER_STORED_EXPRESSION_REFUSED`` for one that is about more than a row: a subquery, or code.
+        """
+        if text not in self._placed_stored:
+            self._placed_stored[text] = self._context.addStored(text)
+        return self._placed_stored[text]
 
     def place_qualified(self, text: str, qualifier: str) -> int:
         """The same as :meth:`place`, with each column in it qualified: those of one side of a join."""

@@ -3,15 +3,20 @@
 Owns the steps that bring an entry to a metadata file of this package: the first time the file is registered; later the
 catalog is given what is new since the state that it has, as one commit on condition that nobody changed it meanwhile.
 So each kind of catalog keeps its own way: it writes a metadata file of its own, and readers see one state or the next.
-Promise: an entry of another table, or one that another writer has committed to, is left as it is.
+Promises: an entry of another table, or one that another writer has committed to, is left as it is. What a table or an
+entry says makes pyiceberg import nothing: only properties of the catalog, which the operator gives, name code.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, wraps
 from typing import Any
 
+import pyiceberg.io
+import pyiceberg.io.pyarrow
+import pyiceberg.table.locations
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import (
     CommitFailedException,
@@ -44,6 +49,47 @@ from headwater.iceberg import metadata
 _ATTEMPTS = 5
 #: What the catalog is asked to do with the metadata files that it writes beside ours, unless the table says otherwise.
 _DEFAULTS = {"write.metadata.delete-after-commit.enabled": "true"}
+
+
+#: What imports a class that a property of a table or an entry names, by pyiceberg's module.
+_IMPORTERS = (
+    (pyiceberg.io, "_import_file_io"),
+    (pyiceberg.io.pyarrow, "_import_retry_strategy"),
+    (pyiceberg.table.locations, "_import_location_provider"),
+)
+_OWN_CLASSES = frozenset(name for names in pyiceberg.io.SCHEMA_TO_FILE_IO.values() for name in names)
+#: What the operator's properties of the catalog name beside these.
+_allowed: frozenset[str] = frozenset()
+
+
+def import_only(names: Iterable[str]) -> None:
+    """From here on, pyiceberg imports no classes of others but those that properties of the operator's catalog name.
+
+    :raises AttributeError: this release of pyiceberg imports them in another way.
+    """
+    global _allowed
+    _guard()
+    _allowed = frozenset(names)
+
+
+@cache
+def _guard() -> None:
+    """Pyiceberg takes names of classes from the properties of tables, too, which whoever may change a table chooses."""
+    for module, name in _IMPORTERS:
+        setattr(module, name, _guarded(getattr(module, name)))
+
+
+def _guarded(load: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(load)
+    def guarded(named: str, *arguments: Any) -> Any:
+        if named in _OWN_CLASSES or named in _allowed:
+            return load(named, *arguments)
+        raise NotOurs(
+            f"a property of it names code, {named}. Remove the property, or name the class in a property of the "
+            "catalog when Spark starts"
+        )
+
+    return guarded
 
 
 class NotOurs(Exception):

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from headwater import counts
+from headwater import counts, start_settings
 from headwater.iceberg import metadata
 from headwater.log.snapshot import Snapshot
 from headwater.recent import Recent
@@ -25,7 +25,7 @@ from headwater.redaction import without_credentials
 
 _LOG = logging.getLogger(__name__)
 #: The setting that names the catalog, and what those of its properties begin with.
-SETTING = "spark.headwater.iceberg.catalog"
+SETTING = start_settings.ICEBERG_CATALOG
 _PROPERTIES = "spark.headwater.iceberg.catalog."
 #: The table property that names a table's entry: ``namespace.table``.
 PROPERTY = "headwater.iceberg.table"
@@ -188,4 +188,7 @@ def _loaded(configured: Configured) -> Any:
         from pyiceberg.catalog import load_catalog
     except ImportError as error:
         raise ImportError(f"{error}. Install headwater[iceberg] for the driver's Python") from None
+    from headwater.iceberg import entries
+
+    entries.import_only(configured.properties.values())
     return load_catalog(configured.name, **configured.properties)

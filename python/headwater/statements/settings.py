@@ -104,8 +104,8 @@ SETTINGS: tuple[Setting, ...] = (
         at_start=True,
     ),
     Setting("spark.headwater.cache.maxBytes", "8 GiB", "bytes that it may hold", at_start=True),
-    Setting("spark.headwater.store.<scheme>", "", "the store for paths of a scheme, as `module:Class`"),
-    Setting("spark.headwater.store.<scheme>.*", "", "what that store is configured by"),
+    Setting("spark.headwater.store.<scheme>", "", "the store for paths of a scheme, as `module:Class`", at_start=True),
+    Setting("spark.headwater.store.<scheme>.*", "", "what that store is configured by", at_start=True),
     Setting(f"{_DELTA}.schema.autoMerge.enabled", "false", "writes and MERGE may add columns"),
     Setting(
         f"{_DELTA}.replaceWhere.dataColumns.enabled",

@@ -1,9 +1,9 @@
 """Which store a path is in.
 
-Owns the choice: local paths use the file system directly, a scheme that a setting names uses the user's own store, and
-every other scheme goes through Hadoop's ``FileSystem`` (:mod:`headwater.stores.hadoop`). A session that is set up for
-Delta Lake's own connector may name a log store of that: where its commits are not in the table's files alone, the table
-is only read.
+Owns the choice: local paths use the file system directly, a scheme that a setting of Spark's start names uses a store
+of the operator's own, and every other scheme goes through Hadoop's ``FileSystem`` (:mod:`headwater.stores.hadoop`). A
+session that is set up for Delta Lake's own connector may name a log store of that: where its commits are not in the
+table's files alone, the table is only read. Promise: nothing that a session sets makes this process import anything.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from urllib.parse import unquote
 
+from headwater import start_settings
 from headwater.errors import HeadwaterError
 from headwater.stores.hadoop import HadoopFiles, ReadOnlyStore, hadoop_store
 from headwater.stores.interface import SCHEME, Store
 from headwater.stores.local import LocalStore
 
-#: The beginning of the settings that name stores, before a scheme.
-_SETTING = "spark.headwater.store."
 #: How Delta Lake's own connector is told of a log store: for a scheme, or for all.
 _LOG_STORES = "spark.delta.logStore"
 #: Its log stores whose commits are files that are created if absent, as here. The one that keeps commits in DynamoDB
@@ -49,9 +48,11 @@ def store_for(
     """The store that holds ``path``, and the path as that store spells it, without a trailing slash.
 
     ``file:/x`` and ``file:///x`` become ``/x`` with escapes decoded; a path without a scheme is local and unchanged.
-    For other schemes, the setting ``spark.headwater.store.<scheme>`` may name a store as ``module:Class``: a subclass
-    of :class:`Store`. One instance is created, with a dictionary of the settings ``spark.headwater.store.<scheme>.*``.
+    For other schemes, the setting ``spark.headwater.store.<scheme>`` of Spark's start may name a store as
+    ``module:Class``: a subclass of :class:`Store`. One instance is created, with a dictionary of the settings
+    ``spark.headwater.store.<scheme>.*``.
 
+    :param settings: the session's, which may name a log store of Delta Lake's own connector.
     :raises HeadwaterError: ``DELTA_UNSUPPORTED_FILE_SYSTEM`` for another scheme if there is no Spark to reach it
         through; ``HEADWATER_STORE_NOT_USABLE`` if a setting names no usable store.
     """
@@ -64,11 +65,11 @@ def store_for(
             rest = "/" + rest[2:].partition("/")[2]
         return LocalStore(), _without_trailing_slash(os.path.normpath(unquote(rest)))
     scheme = match.group(1).lower()
-    name = f"{_SETTING}{scheme}"
-    named = (settings or {}).get(name)
-    if named is not None:
-        options = {key[len(name) + 1 :]: v for key, v in (settings or {}).items() if key.startswith(f"{name}.")}
-        return _named_store(name, named, tuple(sorted(options.items()))), _without_trailing_slash(path)
+    stores = start_settings.under(start_settings.STORE)
+    if (named := stores.get(scheme)) is not None:
+        options = {key[len(scheme) + 1 :]: value for key, value in stores.items() if key.startswith(f"{scheme}.")}
+        setting = f"{start_settings.STORE}{scheme}"
+        return _named_store(setting, named, tuple(sorted(options.items()))), _without_trailing_slash(path)
     if hadoop is None:
         raise HeadwaterError("DELTA_UNSUPPORTED_FILE_SYSTEM", {"path": path, "scheme": match.group(1)})
     if (other := _other_log_store(scheme, settings or {})) is not None:

@@ -59,7 +59,7 @@ from headwater.statements.files.rows import (
     check_conditions,
     in_one_partition,
     is_void,
-    parsed_by_spark,
+    stored_in_log,
     table_checks,
 )
 
@@ -165,7 +165,7 @@ class _Levels:
         self.target = attempt.target
         self.schema: StructType = self.target.schema
         self.actions = actions
-        self.parsed = parsed_by_spark(attempt.statement)
+        self.of_table = stored_in_log(attempt.statement)
         self.changes = changes
         self.identities = {column.name.lower(): column for column in identities}
         self.generated = {column.name.lower(): column for column in generated_columns(self.schema)}
@@ -317,7 +317,7 @@ class _Levels:
         for _, column in self.stored:
             value, numbers = Column(column.name), self._computing(column)
             if numbers:
-                computed = Cast(self.parsed(self.generated[column.name.lower()].sql), column.type)
+                computed = Cast(self.of_table(self.generated[column.name.lower()].sql), column.type)
                 columns.append(Alias(when(self._is_action(numbers), computed, value), column.name))
             else:
                 columns.append(value)
@@ -331,7 +331,7 @@ class _Levels:
         # A generated column that some action gave a value must have the right one.
         given = {name for action in self.actions for name in action.clause.assigned}
         checked = [column.name for column in self.schema if column.name.lower() in given]
-        for holds in check_conditions(table_checks(self.target, checked), self.schema, self.parsed):
+        for holds in check_conditions(table_checks(self.target, checked), self.schema, self.of_table):
             query = select(STAR, rows=query, where=when(new, holds, TRUE))
         return query
 

@@ -173,7 +173,7 @@ def write_rows(
         extra_checks=checked,
         enforce=enforce,
         has_more=has_more,
-        parsed=parsed_by_spark(statement),
+        statement=statement,
         gathered=gathered,
     )
     if changes:
@@ -223,6 +223,11 @@ def parsed_by_spark(statement: Statement) -> Parsed:
     return lambda text: Resolved(statement.place(text))
 
 
+def stored_in_log(statement: Statement) -> Parsed:
+    """Nodes of a table's own expressions, of which nobody knows who wrote them."""
+    return lambda text: Resolved(statement.place_stored(text))
+
+
 def _query(
     target: Target,
     plan: int,
@@ -232,7 +237,7 @@ def _query(
     extra_checks: Sequence[tuple[Check, str]],
     enforce: bool,
     has_more: bool,
-    parsed: Parsed,
+    statement: Statement,
     gathered: Gathering | None,
 ) -> Query:
     """The query for the rows of the files: the plan itself where nothing is to be added, else one level a step."""
@@ -240,20 +245,21 @@ def _query(
     have = {name.lower() for name in provided}
     computed = {c.name.lower(): c for c in generated_columns(schema) if c.name.lower() not in have}
     ids = {c.name.lower(): c for c in identities}
-    checks = table_checks(target, provided) if enforce else []
-    checks += [(check, condition) for check, condition in extra_checks]
-    stored = [f for f in schema if not is_void(f)]
+    stored = stored_in_log(statement)
+    holding = check_conditions(table_checks(target, provided) if enforce else [], schema, stored)
+    holding += check_conditions(extra_checks, schema, parsed_by_spark(statement))
+    written = [f for f in schema if not is_void(f)]
     rows = Relation(plan)
-    adds = computed or ids or checks
-    if not adds and not has_more and [f.name for f in stored] == list(provided):
+    adds = computed or ids or holding
+    if not adds and not has_more and [f.name for f in written] == list(provided):
         return rows if gathered is None else gathered.of(rows, target.partition_columns)
     columns: list[Expression] = []
-    for column in stored:
+    for column in written:
         folded = column.name.lower()
         if folded in have:
             columns.append(Column(column.name))
         elif folded in computed:
-            columns.append(Alias(Cast(parsed(computed[folded].sql), column.type), column.name))
+            columns.append(Alias(Cast(stored(computed[folded].sql), column.type), column.name))
         elif folded in ids:
             columns.append(Alias(identity_values(ids[folded]), column.name))
         else:
@@ -262,7 +268,7 @@ def _query(
     if gathered is not None:
         # Below the conditions: the task that writes a row finds what is wrong with it.
         query = gathered.of(query, target.partition_columns)
-    for holds in check_conditions(checks, schema, parsed):
+    for holds in holding:
         query = select(STAR, rows=query, where=holds)
     return query
 

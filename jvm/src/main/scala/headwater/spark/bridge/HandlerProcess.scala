@@ -160,10 +160,7 @@ object HandlerProcess extends Logging {
     // If the process has ended already, the missing answer below says how.
     try send(
         "token" -> token,
-        "logLevel" -> conf.get("spark.headwater.log.level", "WARN"),
-        "hooks" -> conf.getAllWithPrefix("spark.headwater.hook.").toMap,
-        "icebergCatalog" -> conf.getAllWithPrefix("spark.headwater.iceberg.catalog").toMap,
-        "cache" -> conf.getAllWithPrefix("spark.headwater.cache.").toMap,
+        "settings" -> conf.getAll.filter { case (name, _) => name.startsWith("spark.headwater.") }.toMap,
         "bridge" -> BuildProperties.bridgeVersion,
         "jar" -> jarFile.map(_.getPath).getOrElse(""))
     catch { case _: IOException => }

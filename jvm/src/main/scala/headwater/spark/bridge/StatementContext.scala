@@ -63,6 +63,9 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
   /** Makes an expression that a user wrote available to rewrites as ``hw_expr.`n` ``, parsed on its own and unresolved; returns n. */
   def addText(text: String): Int = { expressions += QueryCompiler.parse(session, text); expressions.size - 1 }
 
+  /** The same for an expression that a table's log has, which may only be about a row. */
+  def addStored(text: String): Int = { expressions += QueryCompiler.parseStored(session, text); expressions.size - 1 }
+
   /** The same as [[addText]], with the columns in it qualified: they are those of one side of a join that has them twice. */
   def addQualified(text: String, qualifier: String): Int = {
     expressions += QueryCompiler.qualified(session, text, qualifier); expressions.size - 1

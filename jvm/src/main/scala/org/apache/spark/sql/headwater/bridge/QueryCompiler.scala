@@ -1,5 +1,8 @@
 package org.apache.spark.sql.headwater.bridge
 
+import java.util.Locale
+
+import headwater.spark.HeadwaterException
 import headwater.spark.dml.{CollectKeys, CountRow, IsMatched, KeySetAccumulator, RowCounter}
 import headwater.spark.layout.{CurveKey, RangeId}
 import headwater.spark.write.{OptimizedWrite, PositionSet, RaiseRowError}
@@ -61,6 +64,24 @@ object QueryCompiler {
       case Alias(named, _) => named
       case other => other
     }
+
+  /** Spark's functions that call the method of Java that their arguments name. */
+  private val CallJava = Set("reflect", "java_method", "try_reflect")
+
+  /**
+   * The same as [[parse]] for an expression that a table's log has. Whoever may write that log must not run code with the rights of those
+   * who write to the table, nor read with them.
+   */
+  def parseStored(session: SparkSession, text: String): Expression = {
+    val parsed = parse(session, text)
+    def refused(part: String) = HeadwaterException("HEADWATER_STORED_EXPRESSION_REFUSED", "expression" -> text, "part" -> part)
+    parsed.foreach {
+      case f: UnresolvedFunction if CallJava(f.nameParts.last.toLowerCase(Locale.ROOT)) => throw refused(f.nameParts.last)
+      case _: PlanExpression[_] => throw refused("a subquery")
+      case _ =>
+    }
+    parsed
+  }
 
   /** The same as [[parse]], with each column under a qualifier. */
   def qualified(session: SparkSession, text: String, qualifier: String): Expression =

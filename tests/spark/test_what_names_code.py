@@ -1,0 +1,66 @@
+"""What a session sets and what a table's log says: neither has the driver run code that it names."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+MARK = "headwater.test.ran"
+TEXTS = {
+    "java_method": f"java_method('java.lang.System', 'setProperty', '{MARK}', 'x')",
+    "Reflect": f"system.builtin.Reflect('java.lang.System', 'setProperty', '{MARK}', 'x')",
+    "try_reflect": f"coalesce(try_reflect('java.lang.System', 'setProperty', '{MARK}', 'x'), 'a')",
+    "a subquery": "(SELECT max(id) FROM range(2)) || s",
+}
+
+
+def in_constraint(metadata, text):
+    metadata["configuration"]["delta.constraints.c"] = f"length({text}) >= 0"
+
+
+def in_invariant(metadata, text):
+    rule = json.dumps({"expression": {"expression": f"length({text}) >= 0"}})
+    changed(metadata, {"delta.invariants": rule})
+
+
+def in_generated(metadata, text):
+    changed(metadata, {"delta.generationExpression": text})
+
+
+def changed(metadata, of_field):
+    schema = json.loads(metadata["schemaString"])
+    schema["fields"][1]["metadata"] |= of_field
+    metadata["schemaString"] = json.dumps(schema)
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("part", TEXTS)
+@pytest.mark.parametrize("place", [in_constraint, in_invariant, in_generated])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "INSERT INTO {} (id) VALUES (2)",
+        "UPDATE {} SET s = 'c'",
+        "MERGE INTO {} t USING (SELECT 1 AS id, 'd' AS s) n ON t.id = n.id WHEN MATCHED THEN UPDATE SET *",
+    ],
+)
+def test_expressions_of_a_log_run_no_code(spark, tmp_path, fails, log, place, part, change):
+    spark.sql(f"CREATE TABLE delta.`{tmp_path}` (id INT, s STRING) USING delta")
+    spark.sql(f"INSERT INTO delta.`{tmp_path}` VALUES (1, 'a')")
+    (metadata,) = (action["metaData"] for action in log(tmp_path, 0) if "metaData" in action)
+    place(metadata, TEXTS[part])
+    features = ["checkConstraints", "generatedColumns", "invariants"]
+    protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": features}
+    actions = [{"protocol": protocol}, {"metaData": metadata}]
+    commit = tmp_path / "_delta_log" / f"{2:020d}.json"
+    commit.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+    with fails("HEADWATER_STORED_EXPRESSION_REFUSED", part):
+        spark.sql(change.format(f"delta.`{tmp_path}`"))
+    assert spark._jvm.System.getProperty(MARK) is None
+    assert spark.sql(f"SELECT s FROM delta.`{tmp_path}`").collect() == [("a",)]
+
+
+def test_a_session_names_no_store(spark, settings, fails):
+    with settings({"spark.headwater.store.trap": "a_trap:Store"}), fails("HEADWATER_FILE_SYSTEM_NOT_USABLE", "trap"):
+        spark.sql("SELECT * FROM delta.`trap://bucket/t`")
