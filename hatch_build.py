@@ -12,18 +12,22 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-#: The ``jars`` folders of Sparks of other lines, whose JARs the wheel gets beside that for the installed PySpark.
+#: The ``jars`` folders of Sparks of other lines, whose JARs the wheel gets beside those for the installed Sparks.
 OTHER_SPARKS = "HEADWATER_OTHER_SPARKS"
 
 
 class JarBuildHook(BuildHookInterface[Any]):
-    """Builds the JARs into the source tree, then lists them among the files of the wheel."""
+    """Builds the JARs into the source tree, then lists them among the files of the wheel.
+
+    They fit the PySpark of the environment that the wheel is built from, mostly to be installed there: also if the
+    build is isolated from it, and gets a newer PySpark for its compiler. A JAR that cannot be built ends the build.
+    """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Called by hatchling before it collects files; ``version`` is ``standard`` or ``editable``."""
         build = runpy.run_path(str(Path(self.root) / "jvm" / "build.py"))
         others = os.environ.get(OTHER_SPARKS, "").split(os.pathsep)
-        for spark_jars in [None, *(Path(other) for other in others if other)]:
+        for spark_jars in build["sparks_at_hand"](Path(other) for other in others if other):
             jar: Path = build["build"](spark_jars)
             for built in (jar, build["compat_jar"](jar)):
                 build_data["force_include"][str(built)] = f"headwater/jars/{built.name}"

@@ -216,11 +216,52 @@ def _find_jdk() -> Path:
     return Path(javac).resolve().parent
 
 
-def _find_spark_jars() -> Path:
+def sparks_at_hand(others: Iterable[Path] = ()) -> list[Path]:
+    """The ``jars`` folders that a wheel gets JARs from, one for each JAR: the PySpark of the environment that the build
+    is run from, which an isolated build does not see; this process's own; that of ``SPARK_HOME``; other ones.
+
+    :raises BuildError: there is none, or one that there is no build for; ``SPARK_HOME`` does not count then.
+    """
+    found = [jars for jars in (_environments_spark_jars(), _spark_jars_of(_locations())) if jars is not None]
+    home = Path(os.environ.get("SPARK_HOME") or os.devnull) / "jars"
+    if _has_compiler(home) and _versions()["build_for"](_versions()["spark_version"](home) or "") is not None:
+        found.append(home)
+    by_jar: dict[str, Path] = {}
+    for spark_jars in (*found, *others) if found else (_find_spark_jars(),):
+        by_jar.setdefault(_kind(spark_jars).jar, spark_jars)
+    return list(by_jar.values())
+
+
+def _environments_spark_jars() -> Path | None:
+    """The PySpark that this interpreter has outside of the build: pip isolates a build by environment variables."""
+    asked = "import runpy, sys; print(*runpy.run_path(sys.argv[1])['_locations'](), sep='\\n')"
+    answer = subprocess.run(
+        [sys.executable, "-E", "-c", asked, str(Path(__file__).resolve())],
+        cwd=Path(sys.executable).parent,  # a folder of the current directory may have a package's name
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return _spark_jars_of(answer.stdout.splitlines())
+
+
+def _locations() -> list[str]:
     spec = importlib.util.find_spec("pyspark")
-    for location in (spec.submodule_search_locations or []) if spec else []:
-        if any((Path(location) / "jars").glob("scala-compiler-*.jar")):
-            return Path(location) / "jars"
+    return list(spec.submodule_search_locations or ()) if spec else []
+
+
+def _spark_jars_of(locations: Iterable[str]) -> Path | None:
+    """The ``jars`` folder of a PySpark with Spark inside: the package of a client alone has none."""
+    return next((jars for each in locations if _has_compiler(jars := Path(each) / "jars")), None)
+
+
+def _has_compiler(jars: Path) -> bool:
+    return any(jars.glob("scala-compiler-*.jar"))
+
+
+def _find_spark_jars() -> Path:
+    if (found := _spark_jars_of(_locations())) is not None:
+        return found
     raise BuildError(
         "Building headwater.jar needs the PySpark package, for the Scala compiler among its jars, and "
         f"{sys.executable} has none. Install it there: pip install pyspark."

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import shutil
+import subprocess
+import venv
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -108,6 +111,52 @@ def _spark_named(folder: Path, version: str) -> Path:
         name = f"spark-core_2.13-{version}.jar" if jar.name.startswith("spark-core_") else jar.name
         (folder / name).symlink_to(jar)
     return folder
+
+
+@pytest.mark.parametrize(
+    ("own", "isolated", "home", "expected"),
+    [
+        ("4.1.4", "4.3.0", None, ["own", "isolated"]),
+        ("4.0.2", None, None, ["own"]),
+        ("4.2.1", "4.3.0", None, ["own"]),
+        (None, "4.3.0", None, ["isolated"]),
+        (None, "4.3.0", "4.0.5", ["isolated", "home"]),
+        ("4.1.4", "4.3.0", "3.5.5", ["own", "isolated"]),
+        ("client", "4.3.0", None, ["isolated"]),
+        ("3.5.5", "4.3.0", None, "3.5.5.*works with 4.0.0"),
+        (None, None, None, "needs the PySpark package"),
+    ],
+)
+def test_a_wheel_fits_the_environment_that_it_is_installed_in(
+    own: str | None, isolated: str | None, home: str | None, expected: list[str] | str, tmp_path: Path
+) -> None:
+    """pip isolates a build from the environment by variables: what the build needs comes from another folder."""
+    venv.create(tmp_path / "own", symlinks=True)
+    (packages,) = (tmp_path / "own" / "lib").glob("python*/site-packages")
+    overlay = tmp_path / "isolated"
+    overlay.mkdir()
+    # As pip does: the environment's own packages are not there, those of the overlay are.
+    hidden = f"import sys\nsys.path = [p for p in sys.path if p != {str(packages)!r}]\n"
+    (overlay / "sitecustomize.py").write_text(hidden)
+    places = {"own": packages, "isolated": overlay, "home": tmp_path / "home"}
+    for name, version in {"own": own, "isolated": isolated, "home": home}.items():
+        if version is not None:
+            jars = places[name] / ("jars" if name == "home" else "pyspark/jars")
+            jars.mkdir(parents=True)
+            (jars.parent / "__init__.py").touch()
+            for jar in () if version == "client" else (f"spark-core_2.13-{version}.jar", "scala-compiler-2.13.16.jar"):
+                (jars / jar).touch()
+    asked = f"import runpy; print(*runpy.run_path({str(_ROOT / 'jvm' / 'build.py')!r})['sparks_at_hand'](), sep='\\n')"
+    environment = {"PYTHONPATH": str(overlay), **({"SPARK_HOME": str(tmp_path / "home")} if home else {})}
+    ended = subprocess.run(
+        [tmp_path / "own" / "bin" / "python", "-c", asked], env=environment, capture_output=True, text=True, check=False
+    )
+    if isinstance(expected, str):
+        assert re.search(expected, ended.stderr)
+        return
+    assert ended.returncode == 0, ended.stderr
+    found = [Path(line) for line in ended.stdout.splitlines()]
+    assert found == [places[name] / ("jars" if name == "home" else "pyspark/jars") for name in expected]
 
 
 def test_only_a_stale_jar_is_built(built: SimpleNamespace) -> None:

@@ -97,7 +97,8 @@ def _missing(jar: Path) -> str:
 def _without(version: str | None, found: Sequence[str]) -> str:
     return (
         f"This installation of Headwater has no JAR for Spark {version}, only {', '.join(found)}. Install a wheel that "
-        "has it, or build it beside that Spark: pip install --no-build-isolation with the path of Headwater's sources."
+        "has it, or install Headwater's sources again beside that Spark: pip install --force-reinstall --no-deps with "
+        "their path."
     )
 
 
