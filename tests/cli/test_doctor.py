@@ -175,7 +175,9 @@ def test_stores(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "link", no_links)
-        assert states("local", str(log.parent)) == ["warning"]
+        assert states("local", str(log.parent)) == ["ok"]
+        patched.setattr("headwater.stores.local.rename_unless_taken", no_links)
+        assert states("local", str(log.parent)) == ["wrong"]
     with monkeypatch.context() as patched:
         patched.setattr(
             "headwater.stores.LocalStore.put_if_absent", lambda self, path, data: Path(path).write_bytes(data)

@@ -12,9 +12,10 @@ import textwrap
 
 import pytest
 
+from headwater.errors import HeadwaterError
 from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
-from headwater.stores import LocalStore
+from headwater.stores import LocalStore, exclusive_rename
 from headwater.stores import local as stores
 from headwater.transaction import Transaction, wait_for_maintenance
 from support.faults.faulty_os import FaultyOs, Trouble
@@ -33,7 +34,9 @@ def put(monkeypatch, write, path, data, at=-1, trouble=Trouble.NONE, without_lin
         patch.setattr(stores, "os", system)
         patch.setattr(stores, "tempfile", system)
         if without_links:
-            patch.setattr(FaultyOs, "link", _no_links)
+            patch.setattr(FaultyOs, "link", _cannot)
+            rename = stores.rename_unless_taken
+            patch.setattr(stores, "rename_unless_taken", lambda *paths: system.call("rename", lambda: rename(*paths)))
         try:
             write(path, data)
         except (OSError, Crash) as error:
@@ -41,22 +44,24 @@ def put(monkeypatch, write, path, data, at=-1, trouble=Trouble.NONE, without_lin
     return system, raised
 
 
-def _no_links(*_):
+def _cannot(*_):
     raise OSError(errno.ENOTSUP, "Operation not supported")
 
 
-def test_each_step_of_put_if_absent(monkeypatch, tmp_path):
+@pytest.mark.parametrize("without_links", [False, True])
+def test_each_step_of_put_if_absent(monkeypatch, tmp_path, without_links):
     """The file is there whole, or not at all; no error hides that it is not there."""
     store, data = LocalStore(), b"commit\n" * 1000
     stores._umask()
-    reference, _ = put(monkeypatch, store.put_if_absent, str(tmp_path / "x"), data)
-    assert [name for name in reference.calls if name in ("write", "fsync", "link", "unlink")] == [
-        "write", "fsync", "link", "unlink", "fsync",
+    step = "rename" if without_links else "link"
+    reference, _ = put(monkeypatch, store.put_if_absent, str(tmp_path / "x"), data, without_links=without_links)
+    assert [name for name in reference.calls if name in ("write", "fsync", "link", "rename", "unlink")] == [
+        "write", "fsync", step, "unlink", "fsync",
     ]  # fmt: skip
     for at, name in enumerate(reference.calls):
         for trouble in TROUBLES:
             path = tmp_path / f"{at}-{trouble.name}"
-            _, raised = put(monkeypatch, store.put_if_absent, str(path), data, at, trouble)
+            _, raised = put(monkeypatch, store.put_if_absent, str(path), data, at, trouble, without_links)
             if path.exists():
                 assert path.read_bytes() == data, (name, trouble)
             else:
@@ -81,19 +86,30 @@ def test_each_step_of_put(monkeypatch, tmp_path):
                 assert path.read_bytes() == new
 
 
-def test_without_hard_links_a_failed_write_gives_the_name_back(monkeypatch, tmp_path):
-    """A process killed halfway may leave a part there: FAT and the like give nothing better."""
-    store, data = LocalStore(), b"commit\n" * 1000
-    reference, _ = put(monkeypatch, store.put_if_absent, str(tmp_path / "x"), data, without_links=True)
-    for at, _name in enumerate(reference.calls):
-        for trouble in (Trouble.NO_SPACE, Trouble.FAILS):
-            path = tmp_path / f"{at}-{trouble.name}"
-            _, raised = put(monkeypatch, store.put_if_absent, str(path), data, at, trouble, without_links=True)
-            if path.exists() and path.read_bytes() != data:
-                assert raised is not None
-                assert reference.calls[at] == "unlink"
-            else:
-                assert path.exists() or raised is not None
+def test_a_file_system_that_has_no_such_step_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr(os, "link", _cannot)
+    monkeypatch.setattr(stores, "rename_unless_taken", _cannot)
+    with pytest.raises(HeadwaterError) as raised:
+        LocalStore().put_if_absent(str(tmp_path / "x"), b"commit")
+    assert raised.value.condition == "HEADWATER_FILE_SYSTEM_NOT_SUPPORTED"
+    assert str(tmp_path) in str(raised.value)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_name_is_taken_once_without_links(monkeypatch, tmp_path):
+    """Where the system's library has no such rename, it says so."""
+    (tmp_path / "a").write_bytes(b"1")
+    (tmp_path / "b").write_bytes(b"2")
+    with pytest.raises(FileExistsError):
+        exclusive_rename.rename_unless_taken(str(tmp_path / "a"), str(tmp_path / "b"))
+    assert (tmp_path / "b").read_bytes() == b"2"
+    exclusive_rename.rename_unless_taken(str(tmp_path / "a"), str(tmp_path / "c"))
+    assert sorted(os.listdir(tmp_path)) == ["b", "c"]
+    with pytest.raises(FileNotFoundError):
+        exclusive_rename.rename_unless_taken(str(tmp_path / "a"), str(tmp_path / "d"))
+    monkeypatch.setattr(exclusive_rename, "_rename", lambda: None)
+    with pytest.raises(OSError, match=os.strerror(errno.ENOSYS)):
+        exclusive_rename.rename_unless_taken(str(tmp_path / "b"), str(tmp_path / "d"))
 
 
 def test_a_life_on_a_disk_that_goes_full(monkeypatch, tmp_path, caplog):

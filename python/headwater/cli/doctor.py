@@ -479,9 +479,15 @@ def _local(path: str) -> Iterator[Finding]:
 
 def _promise(store: object, probe: Path, kind: str) -> Finding:
     """Whether a file is created only where there is none."""
+    from headwater.errors import HeadwaterError
+
     where = f"{probe.parent} ({kind})"
     put = store.put_if_absent  # type: ignore[attr-defined]
-    put(str(probe), b"")
+    try:
+        put(str(probe), b"")
+    except HeadwaterError:
+        advice = "Move the tables to another file system, such as ext4, XFS, APFS or NFS: nothing is committed there."
+        return Finding("store", WRONG, f"{where} has neither hard links nor a rename that never replaces", advice)
     try:
         put(str(probe), b"")
     except FileExistsError:
@@ -492,11 +498,6 @@ def _promise(store: object, probe: Path, kind: str) -> Finding:
     if _OVER_OBJECTS.fullmatch(kind):
         advice = "Other machines may see other files. Let Spark reach the store by its own URI, such as s3a:."
         return Finding("store", WARNING, f"{where} is an object store behind a mount", advice)
-    try:
-        os.link(probe, probe.with_suffix(".link"))
-    except OSError:
-        advice = "Commits are safe, but one that a crash cuts off has to be deleted by hand. Prefer one with links."
-        return Finding("store", WARNING, f"{where} has no hard links", advice)
     return Finding("store", OK, f"{where} creates a file only where there is none")
 
 

@@ -2,7 +2,7 @@
 
 Follows the protocol's chapter "Creation of New Log Entries": a commit is put only if no file of its name exists.
 Promises of :meth:`LocalStore.put_if_absent`: exactly one of several writers succeeds, no reader ever sees part of the
-content, and what succeeded survives a crash.
+content, and what succeeded survives a crash. A file system that has no step for it is refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from headwater.errors import HeadwaterError
 from headwater.protocol.file_names import LOG_DIRECTORY, log_directory
+from headwater.stores.exclusive_rename import rename_unless_taken
 from headwater.stores.interface import Failed, FileInfo, Store, Tree, by_directory, in_parallel
 
 #: How many local files one thread reads (bench cases ``local-reads`` and ``log-tail``).
@@ -32,8 +34,8 @@ _LISTED_RATHER = 100
 _MOST_OTHERS = 4
 #: Links in a row that are followed; Linux follows as many.
 _MOST_LINKS = 40
-#: Errors of file systems without hard links, such as FAT and some network mounts.
-_NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.EINVAL})
+#: Errors of file systems that have no hard links, such as FAT and some network mounts, or no rename like that.
+_CANNOT = frozenset({errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.EINVAL})
 #: Failures to make a name durable that are not a missing ability of the file system.
 _NOT_DURABLE = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT})
 
@@ -106,23 +108,25 @@ class LocalStore(Store):
             except FileExistsError:
                 raise
             except OSError as error:
-                if error.errno not in _NO_LINKS:  # a full disk, for example: the weaker way would fail halfway
+                if error.errno not in _CANNOT:  # a full disk, for example
                     raise
-                self._create_exclusively(path, data)
+                self._put_by_rename(temporary, path)
         _sync_directory(os.path.dirname(path))
 
     @staticmethod
-    def _create_exclusively(path: str, data: bytes) -> None:
-        """The weaker way: create the name atomically, then write the content; a failed write deletes the file."""
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    def _put_by_rename(temporary: str, path: str) -> None:
+        """For file systems without hard links. To create the name first, and then write, would leave half a commit
+        where the process is killed in between: a version that nobody can read, or go beyond.
+        """
         try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-        except BaseException:
-            os.unlink(path)
-            raise
+            rename_unless_taken(temporary, path)
+        except OSError as error:
+            if error.errno not in _CANNOT:
+                raise
+            directory = os.path.dirname(path)
+            raise HeadwaterError(
+                "HEADWATER_FILE_SYSTEM_NOT_SUPPORTED", {"path": path, "directory": directory}
+            ) from None
 
     def put(self, path: str, data: bytes) -> None:
         with _named(path), _written_beside(path, data) as temporary:
