@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.errors import HeadwaterError
-from headwater.log.files import canonical_path
+from headwater.log.files import FILE_SCHEMA, canonical_path, canonical_paths
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import AddFile, DomainMetadata, num_records
 from headwater.protocol.row_tracking import DOMAIN, LAST_ROW_ID, NO_MARK, high_water_mark, mark_action
@@ -88,6 +89,32 @@ class RowIds:
             known = file.num_records
             self._counts[file.path] = self._count_rows(file) if known is None else known
         return self._counts[file.path]
+
+
+def ids_of_before(snapshot: Snapshot) -> dict[str, dict[str, int | None]]:
+    """What each file of a table has, and each that a tombstone remembers, by canonical path and attribute.
+
+    A path that is added again has the row ids that it was last added with, as the protocol wants it: a reader, or a
+    RESTORE, that knows the file from another version takes it for the same rows.
+    """
+    if not snapshot.definition.assigns_row_ids:
+        return {}
+    names = ("base_row_id", "default_row_commit_version")
+    rows = [*snapshot.tombstones().select(["path", *names]).to_pylist()]  # in the order of the log
+    rows += snapshot.select(["path", *names]).to_pylist()
+    return {canonical_path(row.pop("path")): row for row in rows}
+
+
+def with_ids_of_before(added: pa.Table, snapshot: Snapshot) -> pa.Table:
+    """Files (:data:`~headwater.log.files.FILE_SCHEMA`) to add to a table, with :func:`ids_of_before`."""
+    known = ids_of_before(snapshot)
+    if not known:
+        return added
+    kept = [known.get(path, {}) for path in canonical_paths(added["path"]).to_pylist()]
+    for name in ("base_row_id", "default_row_commit_version"):
+        at = added.schema.get_field_index(name)
+        added = added.set_column(at, FILE_SCHEMA.field(name), pa.array([row.get(name) for row in kept], pa.int64()))
+    return added
 
 
 def _highest_id(snapshot: Snapshot | None) -> int:

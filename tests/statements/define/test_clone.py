@@ -489,6 +489,30 @@ def test_deep_clones_in_a_random_history(tmp_path, make_statement, seed):
             mode = "create_or_replace"
             assert rows_of(target) == kept[max(kept) if version is None else version]
         kept[snapshot(source).version] = rows_of(source)
+    check_ids_of_paths(target)
+
+
+def check_ids_of_paths(path):
+    """Whoever compares two versions by paths, as RESTORE does, finds the same rows under the same ids."""
+    ids = {}
+    for version in range(snapshot(path).version + 1):
+        for row in map(file_of, snapshot(path, version).files.to_pylist()):
+            given = row.base_row_id, row.default_row_commit_version
+            assert ids.setdefault(row.path, given) == given
+
+
+@pytest.mark.parametrize("is_shallow", [True, False], ids=["shallow", "deep"])
+def test_a_file_that_comes_back_has_the_row_ids_it_had(table, statement, tmp_path, is_shallow):
+    target, again = tmp_path / "c", {"mode": "create_or_replace", "arguments": {"isShallow": is_shallow}}
+    clone(target, table, statement, arguments={"isShallow": is_shallow, "version": "1"})
+    if is_shallow:
+        called("truncate")({"table": str(target)}, statement)
+    else:
+        deep(target, table, statement, version=0, mode="create_or_replace")
+    clone(target, table, statement, **again)
+    check_ids_of_paths(target)
+    numbers = [file_of(row).base_row_id for row in snapshot(target).files.to_pylist()]
+    assert len(set(numbers)) == (3 if snapshot(target).definition.assigns_row_ids else 1)
 
 
 def test_files_that_vanish(table, statement, tmp_path):

@@ -26,6 +26,7 @@ from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.iceberg.registration import PROPERTY as ICEBERG_ENTRY
 from headwater.log.deletion_vectors import is_file_name
+from headwater.log.files import canonical_path
 from headwater.log.files_elsewhere import named_absolutely, uri
 from headwater.log.snapshot import Snapshot, table_exists
 from headwater.protocol import properties
@@ -47,6 +48,7 @@ from headwater.statements.define.iceberg_table import FORMAT, folder_of, of_iceb
 from headwater.statements.define.parquet_table import OtherFiles, of_parquet
 from headwater.statements.maintain.restore import clustering_after, goal_of, metadata_after, version_of
 from headwater.transaction import Transaction
+from headwater.transaction.row_ids import ids_of_before, with_ids_of_before
 
 _LOG = logging.getLogger(__name__)
 _LONG = PrimitiveType("long")
@@ -107,6 +109,8 @@ def clone(request: CloneRequest, statement: Statement) -> CommitAnswer:
         change = deep_clone.Change(added.slice(0, 0), added, 0, 0)
     else:
         change = deep_clone.bring(source, target, location, statement)
+    if target is not None:
+        change = change._replace(added=with_ids_of_before(change.added, target))
     metrics = {
         "sourceTableSize": source.size_in_bytes,
         "sourceNumOfFiles": source.num_files,
@@ -166,7 +170,9 @@ def _clone_files(request: CloneRequest, format: str, location: Location, stateme
         txn.update_protocol(protocol_for(txn.metadata, target.protocol, supported_features(made.protocol)))
         if target.definition.clustering_domain is not None:
             txn.add_action(clustering_domain(()))
-    txn.add(replace(file, path=f"{uri(source.path)}/{file.path}") for file in becoming.with_vectors(location))
+    before = {} if target is None else ids_of_before(target)
+    files = (replace(file, path=f"{uri(source.path)}/{file.path}") for file in becoming.with_vectors(location))
+    txn.add(replace(file, **before.get(canonical_path(file.path), {})) for file in files)
     metrics = {
         "sourceTableSize": sum(file.size for file in becoming.files),
         "sourceNumOfFiles": len(becoming.files),

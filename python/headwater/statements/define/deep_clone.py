@@ -96,25 +96,10 @@ def bring(source: Snapshot, target: Snapshot | None, location: Location, stateme
         removed = target.files.filter(pc.invert(pc.is_in(now, value_set=then)))
         known = set(target.files["path"].to_pylist())
         added, copies = copied(source.files.filter(is_new), source, location.path)
-        added = _with_ids(added, target)
     brought = added.filter(pc.invert(pc.is_in(added["path"], value_set=pa.array(known, pa.string()))))
     there = {absolute_path(location.path, path) for path in known}
     _copy([copy for copy in copies if copy.target not in there], source, location, statement)
     return Change(removed, added, len(brought), pc.sum(brought["size"]).as_py() or 0)
-
-
-def _with_ids(added: pa.Table, target: Snapshot) -> pa.Table:
-    """Files that the clone has with other deletion vectors keep their row ids."""
-    if not target.definition.assigns_row_ids:
-        return added
-    names = ("base_row_id", "default_row_commit_version")
-    known = {row["path"]: row for row in target.select(["path", *names]).to_pylist()}
-    nothing = dict.fromkeys(names)
-    kept = [known.get(path, nothing) for path in added["path"].to_pylist()]
-    for name in names:
-        at = added.schema.get_field_index(name)
-        added = added.set_column(at, FILE_SCHEMA.field(name), pa.array([row[name] for row in kept], pa.int64()))
-    return added
 
 
 def _copy(copies: list[Copy], source: Snapshot, location: Location, statement: Statement) -> None:
