@@ -24,6 +24,7 @@ from headwater.schema.evolution import (
     change_type,
     lacking_fields,
     merge_schemas,
+    other_case_error,
     schema_mismatch,
     schema_mismatch_error,
     set_comment,
@@ -211,6 +212,34 @@ def test_whatever_merges_then_fits_and_merging_again_changes_nothing(table, data
     assert schema_mismatch(merged, data) == []
     assert merge_schemas(merged, data, allow_widening=widening) == merged
     assert [f.name for f in merged][: len(table)] == table.names
+
+
+def renamed(kind, change):
+    match kind:
+        case StructType():
+            return StructType(tuple(StructField(change(f.name), renamed(f.type, change)) for f in kind))
+        case ArrayType():
+            return ArrayType(renamed(kind.element, change))
+        case MapType():
+            return MapType(renamed(kind.key, change), renamed(kind.value, change))
+    return kind
+
+
+@given(SCHEMAS, SCHEMAS)
+def test_names_in_another_case_are_found_at_any_depth(table, data):
+    """A table that has grown has all columns of the data; what is left is their case."""
+    try:
+        merged = merge_schemas(table, data)
+    except HeadwaterError:
+        return
+    assert other_case_error(merged, merged) is None
+    assert other_case_error(renamed(merged, str.lower), renamed(data, str.lower)) is None
+    error = other_case_error(renamed(merged, str.lower), renamed(data, str.upper))
+    assert error.condition == "DELTA_METADATA_MISMATCH"
+    for field in data:
+        assert f"The data has {field.name.upper()}, the table has {field.name.lower()}" in error.text
+    nested = other_case_error(schema(s=renamed(merged, str.lower)), schema(s=renamed(data, str.upper)))
+    assert f"The data has s.{data.fields[0].name.upper()}, the table has s.{data.fields[0].name.lower()}" in nested.text
 
 
 def test_add_columns_in_places():

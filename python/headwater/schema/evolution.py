@@ -32,6 +32,11 @@ _GROW = (
     "set spark.databricks.delta.schema.autoMerge.enabled to true; to replace its schema, overwrite with the option "
     "overwriteSchema = true. Otherwise select and cast the data to the table's columns."
 )
+_OTHER_CASE = (
+    "This session tells names apart by case (spark.sql.caseSensitive = true), but a table cannot have columns whose "
+    "names differ in case alone. Give the data's columns the names of the table's, or set spark.sql.caseSensitive to "
+    "false."
+)
 #: Metadata of a DataFrame's column that must not become a new table column's: it speaks of another table.
 _OWN_METADATA = ("delta.", CURRENT_DEFAULT, EXISTS_DEFAULT)
 
@@ -176,6 +181,39 @@ def _lacks_columns(table: DataType, data: DataType) -> bool:
         case MapType(), MapType():
             return _lacks_columns(table.key, data.key) or _lacks_columns(table.value, data.value)
     return False
+
+
+def other_case_error(table: StructType, data: StructType) -> HeadwaterError | None:
+    """The error for columns, at any depth, whose names differ from the table's in case alone, in a session that tells
+    such names apart; None if no name does. A table cannot have both.
+    """
+    found = _in_other_case(table, data, ())
+    if not found:
+        return None
+    spelled = [f"- The data has {format_name(given)}, the table has {format_name(own)}" for given, own in found]
+    return HeadwaterError("DELTA_METADATA_MISMATCH", {"differences": "\n".join(spelled), "hint": _OTHER_CASE})
+
+
+def _in_other_case(table: DataType, data: DataType, above: Path) -> list[tuple[Path, Path]]:
+    """Fields of the data and of the table whose names differ in case alone: both paths of each."""
+    match table, data:
+        case StructType(), StructType():
+            found: list[tuple[Path, Path]] = []
+            for field in data:
+                own = table.find(field.name)
+                if own is not None and own.name != field.name:
+                    found.append(((*above, field.name), (*above, own.name)))
+                elif own is not None:
+                    found += _in_other_case(own.type, field.type, (*above, own.name))
+            return found
+        case ArrayType(), ArrayType():
+            return _in_other_case(table.element, data.element, (*above, ELEMENT))
+        case MapType(), MapType():
+            return [
+                *_in_other_case(table.key, data.key, (*above, KEY)),
+                *_in_other_case(table.value, data.value, (*above, VALUE)),
+            ]
+    return []
 
 
 def schema_mismatch_error(table: StructType, data: StructType) -> HeadwaterError:

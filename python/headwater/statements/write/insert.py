@@ -32,7 +32,12 @@ from headwater.protocol.requirements import needed_features, protocol_for
 from headwater.protocol.types import StructField, StructType, parse_schema, schema_string
 from headwater.schema import iceberg, mapping, visible
 from headwater.schema.checks import check_schema
-from headwater.schema.evolution import lacking_fields, partition_mismatch_error, unknown_columns_error
+from headwater.schema.evolution import (
+    lacking_fields,
+    other_case_error,
+    partition_mismatch_error,
+    unknown_columns_error,
+)
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import identity_columns
 from headwater.statements.commit.committing import commit, skip_if_done, transaction
@@ -55,6 +60,7 @@ from headwater.statements.write.overwrite import (
 )
 from headwater.transaction import Transaction
 
+_CASE_SENSITIVE = "spark.sql.caseSensitive"
 _DYNAMIC = "spark.sql.sources.partitionOverwriteMode"
 
 
@@ -125,6 +131,8 @@ def resolve_write(request: ResolveWriteRequest, statement: Statement) -> Resolve
             raise error
         if request.is_sql:
             _check_fields(table, data, request.name or snapshot.table_path)
+    if request.by_name and statement.flag(_CASE_SENSITIVE) and (error := other_case_error(target, data)):
+        raise error
     given = {f.name.lower() for f in data}
     computed = {c.name.lower() for c in generated_columns(target)} | {c.name.lower() for c in identity_columns(target)}
     if not request.by_name and len(data) <= len(table) - len(computed):
