@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import json
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headwater.errors import HeadwaterError
 from headwater.log.commits import commit_info_of, parse_actions
-from headwater.protocol.actions import DomainMetadata, Protocol, SetTransaction
+from headwater.protocol.actions import AddCDCFile, DomainMetadata, Protocol, SetTransaction
 
 
 def test_every_action_is_parsed():
@@ -94,3 +98,56 @@ def test_commit_info_is_found_wherever_it_is():
     assert commit_info_of(add) is None
     assert commit_info_of(b'{"commitInfo":') is None
     assert commit_info_of(b"") is None
+
+
+#: What a value may be that is to be text; and what it means.
+VALUES = st.one_of(
+    st.tuples(st.text(st.characters(codec="utf-8"))).map(lambda each: (each[0], each[0])),
+    st.integers().map(lambda number: (number, str(number))),
+    st.booleans().map(lambda flag: (flag, str(flag).lower())),
+    st.floats(allow_nan=False, allow_infinity=False).map(lambda number: (number, repr(number))),
+    st.none().map(lambda none: (None, None)),
+)
+MAPS = st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=3), VALUES, max_size=3)
+
+
+@pytest.mark.random
+@given(configuration=MAPS, options=MAPS, tags=MAPS, partition=MAPS)
+def test_values_that_lack_their_quotes_are_text(configuration, options, tags, partition):
+    written, meant = (
+        [{key: value[at] for key, value in some.items()} for some in (configuration, options, tags, partition)]
+        for at in (0, 1)
+    )
+    metadata = {
+        "metaData": {
+            "id": "i",
+            "schemaString": "{}",
+            "configuration": written[0],
+            "format": {"provider": "parquet", "options": written[1]},
+        }
+    }
+    file = {"path": "x", "partitionValues": written[3], "size": 1, "modificationTime": 1, "dataChange": True}
+    lines = [metadata, {"add": {**file, "tags": written[2]}}, {"remove": {**file, "path": "y"}}, {"cdc": file}]
+    parsed = parse_actions("\n".join(map(json.dumps, lines)).encode(), "x.json")
+    has_value = [{key: value for key, value in some.items() if value is not None} for some in meant]
+    assert parsed.metadata.configuration == has_value[0]
+    assert parsed.metadata.format_options == has_value[1]
+    (added,), (removed,) = parsed.files.adds().to_pylist(), parsed.files.removes().to_pylist()
+    assert dict(added["tags"]) == meant[2]
+    assert dict(added["partition_values"]) == dict(removed["partition_values"]) == meant[3]
+    assert AddCDCFile.from_json(parsed.change_files[0]).partition_values == meant[3]
+
+
+@pytest.mark.parametrize("value", ["{}", "[1]", '{"a":1}'])
+@pytest.mark.parametrize(
+    "action",
+    [
+        '{"metaData":{"id":"i","schemaString":"{}","configuration":{"a":VALUE}}}',
+        '{"add":{"path":"x","size":1,"partitionValues":{"a":VALUE}}}',
+        '{"add":{"path":"x","size":1,"partitionValues":{},"tags":{"a":VALUE}}}',
+    ],
+)
+def test_objects_and_arrays_are_no_text(action, value):
+    with pytest.raises(HeadwaterError) as error:
+        parse_actions(action.replace("VALUE", value).encode(), "x.json")
+    assert error.value.condition == "DELTA_INVALID_COMMIT"

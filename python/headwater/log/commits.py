@@ -24,6 +24,11 @@ from headwater.protocol.actions import AddCDCFile, DeletionVector, DomainMetadat
 #: What comes of an action whose fields are missing or of another type.
 _WRONG = (KeyError, TypeError, AttributeError, ValueError, OverflowError, pa.ArrowException)
 
+_EMPTY = (
+    "the file is empty, as its writer was cut off. If no later version is there and that writer no longer runs, delete "
+    "the file: then the table is at the version before"
+)
+
 
 @dataclass
 class ParsedActions:
@@ -47,7 +52,7 @@ def parse_actions(data: bytes, path: str) -> ParsedActions:
     """
     if not data:
         # The put-if-absent of no store leaves an empty file; one that does was cut off, and what it held is unknown.
-        raise invalid_commit(path, 1, "the file is empty")
+        raise invalid_commit(path, 1, _EMPTY)
     actions = ParsedActions(path, FileActions(partial(_file_actions, data, path)))
     for number, value in _objects(data, path):
         try:

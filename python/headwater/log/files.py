@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.log.holdings import BLOCK_BYTES, DERIVED_BYTES, Holding
-from headwater.protocol.action_shapes import ADD, DELETION_VECTOR, REMOVE, Shape
+from headwater.protocol.action_shapes import ADD, DELETION_VECTOR, REMOVE, Shape, text_map
 from headwater.protocol.actions import AddFile, DeletionVector
 
 #: One row a live file. ``path`` as in the log, ``partition_values`` by physical name, sizes in bytes, times in
@@ -230,7 +230,11 @@ def _column(actions: Sequence[Action], column: pa.Field) -> pa.Array:
     if pa.types.is_map(column.type):
         if column.name == "partition_values":
             values = [value or {} for value in values]
-        return pa.array([None if value is None else list(value.items()) for value in values], column.type)
+        try:
+            return pa.array([None if value is None else list(value.items()) for value in values], column.type)
+        except (TypeError, pa.ArrowException):  # a number without quotes, for example
+            texts = [None if value is None else list(text_map(value, name).items()) for value in values]
+            return pa.array(texts, column.type)
     if column.name == "deletion_vector":
         renamed = DELETION_VECTOR.json_names.items()
         values = [value and {ours: value.get(theirs) for ours, theirs in renamed} for value in values]

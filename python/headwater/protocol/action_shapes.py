@@ -8,7 +8,9 @@ Promise: the first field of a shape is never null in an action of that kind.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
+from math import isfinite
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -137,7 +139,7 @@ def _check(field: Field) -> Callable[[Any, str], Any]:
     if field.attribute == "tags":  # they only inform, and are written back as they were
         return _unchecked
     if pa.types.is_map(kind):
-        return _text_or_null_map if field.attribute == "partition_values" else _text_map
+        return text_map if field.attribute == "partition_values" else _text_map
     if pa.types.is_list(kind):
         return _texts
     if pa.types.is_integer(kind):
@@ -176,24 +178,28 @@ def _texts(value: Any, name: str) -> list[str]:
     return [_text(each, name) for each in value]
 
 
-def _text_or_null_map(value: Any, name: str) -> dict[str, str | None]:
-    """A JSON object; in a checkpoint's rows, a list of pairs."""
+def text_map(value: Any, name: str) -> dict[str, str | None]:
+    """A JSON object of texts and nulls; in a checkpoint's rows, a list of pairs.
+
+    Some writers leave out the quotes of a number or of true: what they mean is the text, as other readers take it.
+
+    :raises TypeError, UnicodeEncodeError: a value is an object or an array, or text that UTF-8 cannot encode.
+    """
     if not isinstance(value, (Mapping, list)):
         raise TypeError(f"{name} is not an object")
-    found = dict(value)
-    for key, each in found.items():
-        _text(key, "key")
-        if each is not None:
-            _text(each, f"{name}.{key}")
-    return found
+    return {_text(key, "key"): _as_text(each, f"{name}.{key}") for key, each in dict(value).items()}
 
 
-def _text_map(value: Any, name: str) -> dict[str, str | None]:
-    found = _text_or_null_map(value, name)
-    for key, each in found.items():
-        if each is None:
-            raise KeyError(f"{name}.{key}")
-    return found
+def _as_text(value: Any, name: str) -> str | None:
+    if value is None:
+        return None
+    is_plain = isinstance(value, (bool, int)) or (isinstance(value, float) and isfinite(value))
+    return json.dumps(value) if is_plain else _text(value, name)
+
+
+def _text_map(value: Any, name: str) -> dict[str, str]:
+    """The same without the entries that have no value."""
+    return {key: each for key, each in text_map(value, name).items() if each is not None}
 
 
 #: A deletion vector's fields are nested in those of files. Its own type has the attributes as names.
