@@ -220,7 +220,8 @@ def sparks_at_hand(others: Iterable[Path] = ()) -> list[Path]:
     """The ``jars`` folders that a wheel gets JARs from, one for each JAR: the PySpark of the environment that the build
     is run from, which an isolated build does not see; this process's own; that of ``SPARK_HOME``; other ones.
 
-    :raises BuildError: there is none, or one that there is no build for; ``SPARK_HOME`` does not count then.
+    :raises BuildError: no Spark is at hand, or Headwater does not run on one of them; such a ``SPARK_HOME`` is left
+        out instead.
     """
     found = [jars for jars in (_environments_spark_jars(), _spark_jars_of(_locations())) if jars is not None]
     home = Path(os.environ.get("SPARK_HOME") or os.devnull) / "jars"

@@ -136,8 +136,7 @@ def test_a_wheel_fits_the_environment_that_it_is_installed_in(
     overlay = tmp_path / "isolated"
     overlay.mkdir()
     # As pip does: the environment's own packages are not there, those of the overlay are.
-    hidden = f"import sys\nsys.path = [p for p in sys.path if p != {str(packages)!r}]\n"
-    (overlay / "sitecustomize.py").write_text(hidden)
+    (overlay / "sitecustomize.py").write_text(f"import sys\nsys.path.remove({str(packages)!r})\n")
     places = {"own": packages, "isolated": overlay, "home": tmp_path / "home"}
     for name, version in {"own": own, "isolated": isolated, "home": home}.items():
         if version is not None:
