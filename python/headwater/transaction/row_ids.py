@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -91,7 +92,7 @@ class RowIds:
         return self._counts[file.path]
 
 
-def ids_of_before(snapshot: Snapshot) -> dict[str, dict[str, int | None]]:
+def ids_of_before(snapshot: Snapshot) -> dict[str, dict[str, Any]]:
     """What each file of a table has, and each that a tombstone remembers, by canonical path and attribute.
 
     A path that is added again has the row ids that it was last added with, as the protocol wants it: a reader, or a
