@@ -74,7 +74,7 @@ def import_only(names: Iterable[str]) -> None:
 
 @cache
 def _guard() -> None:
-    """Pyiceberg also takes names of classes from the properties of tables, which anybody who changes a table can set."""
+    """Pyiceberg also takes names of classes from properties of tables, which anybody who changes a table can set."""
     for module, name in _IMPORTERS:
         setattr(module, name, _guarded(getattr(module, name)))
 

@@ -4,7 +4,7 @@ import java.util
 
 import scala.jdk.CollectionConverters._
 
-import headwater.spark.bridge.{Bridge, StoreOptions, TableLocation}
+import headwater.spark.bridge.{Bridge, SchemaText, StoreOptions, TableLocation}
 import headwater.spark.bridge.messages.{
   InvalidTimestampRequest, InvalidVersionRequest, MissingPathRequest, SinkSettings, TwoVersionsRequest
 }
@@ -82,7 +82,7 @@ class DeltaDataSource
       parameters: Map[String, String]): (String, StructType) = {
     val session = context.sparkSession
     val info = HeadwaterSource.describe(session, DeltaDataSource.location(session, parameters), parameters, schema, None)
-    (shortName(), DataType.fromJson(info.schema).asInstanceOf[StructType])
+    (shortName(), SchemaText.read(info.schema))
   }
 
   /** `_metadata`, as batch queries have it. */

@@ -2,7 +2,7 @@ package headwater.spark.catalog
 
 import java.util
 
-import headwater.spark.bridge.{Bridge, StoreOptions, TableLocation}
+import headwater.spark.bridge.{Bridge, SchemaText, StoreOptions, TableLocation}
 import headwater.spark.bridge.messages.{LoadTableRequest, OldVersionRequest, SummarizeTablesRequest, TableDescription, TruncateRequest}
 import headwater.spark.scan.{HeadwaterFileIndex, RowTrackingColumns, TableState}
 import headwater.spark.write.WriteTarget
@@ -17,7 +17,7 @@ import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRela
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
 import org.apache.spark.sql.headwater.streaming.TableForStreams
-import org.apache.spark.sql.types.{DataType, StructType}
+import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
@@ -49,7 +49,7 @@ class HeadwaterTable(
   }
 
   val snapshotVersion: Long = info.version
-  lazy val tableSchema: StructType = DataType.fromJson(info.schema).asInstanceOf[StructType]
+  lazy val tableSchema: StructType = SchemaText.read(info.schema)
   def partitionColumns: Seq[String] = info.partitionColumns
 
   override def name(): String = catalogTable.map(_.identifier.quotedString).getOrElse(s"delta.`$path`")

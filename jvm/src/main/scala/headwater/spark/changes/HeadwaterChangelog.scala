@@ -4,7 +4,7 @@ import java.util
 
 import scala.jdk.CollectionConverters._
 
-import headwater.spark.bridge.{Bridge, StoreOptions, TableLocation}
+import headwater.spark.bridge.{Bridge, SchemaText, StoreOptions, TableLocation}
 import headwater.spark.bridge.messages.{
   AsksForChangesRequest, ChangeGroup, ChangesAnswer, ChangesBound, ChangesForm, FunctionArgument, TableChangesRequest
 }
@@ -33,7 +33,7 @@ class HeadwaterChangelog(session: SparkSession, store: StoreOptions, load: => Ch
     with ChangelogShim {
   private lazy val info = load
   private def path = info.path
-  private lazy val columnTypes = DataType.fromJson(info.schema).asInstanceOf[StructType]
+  private lazy val columnTypes = SchemaText.read(info.schema)
 
   override def name(): String = s"changes of delta.`$path`"
 
@@ -68,7 +68,7 @@ class HeadwaterChangelog(session: SparkSession, store: StoreOptions, load: => Ch
   }
 
   private def toRelation(group: ChangeGroup): LogicalRelation = {
-    val columns = DataType.fromJson(info.fileSchema).asInstanceOf[StructType]
+    val columns = SchemaText.read(info.fileSchema)
     val partitions = StructType(group.partitionColumns.map(c => columns(columns.fieldNames.indexWhere(_.equalsIgnoreCase(c)))))
     val state = TableState(
       path,

@@ -4,7 +4,7 @@ import java.util.UUID
 import java.util.regex.Pattern
 
 import headwater.spark.HeadwaterException
-import headwater.spark.bridge.Bridge
+import headwater.spark.bridge.{Bridge, SchemaText}
 import headwater.spark.bridge.messages.{NotParsedRequest, ParameterMarkersRequest, ParsedStatement, ParsedStatementRequest, ParseRequest}
 import headwater.spark.dml.ExplainDmlCommand
 import headwater.spark.shims.{MarkedText, ParameterValues, ParserShim}
@@ -22,7 +22,7 @@ import org.apache.spark.sql.catalyst.trees.CurrentOrigin
 import org.apache.spark.sql.catalyst.trees.TreePattern.RELATION_TIME_TRAVEL
 import org.apache.spark.sql.execution.command.{DescribeQueryCommand, ExplainCommand}
 import org.apache.spark.sql.internal.VariableSubstitution
-import org.apache.spark.sql.types.{DataType, StructType}
+import org.apache.spark.sql.types.StructType
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
@@ -115,7 +115,7 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends Par
     }
 
   private def statement(parsed: ParsedStatement, parameters: Option[ParameterValues]): LogicalPlan = {
-    val rows = parsed.output.map(DataType.fromJson(_).asInstanceOf[StructType])
+    val rows = parsed.output.map(SchemaText.read)
     parsed.creates match {
       case Some(creates) =>
         val (name, made) = HeadwaterClone.newTable(parameters.fold(spark.parsePlan(creates))(_.parse(creates)))

@@ -1,6 +1,6 @@
 package headwater.spark.streaming
 
-import headwater.spark.bridge.{Bridge, StatementContext, TableLocation}
+import headwater.spark.bridge.{Bridge, SchemaText, StatementContext, TableLocation}
 import headwater.spark.bridge.messages.{CheckSinkRequest, PlanBatchRequest, SinkBatch, SinkSettings, WriteBatchRequest}
 import headwater.spark.scan.HeadwaterFileIndex
 import org.apache.spark.sql.{DataFrame, SparkSession}
@@ -8,7 +8,6 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.streaming.Sink
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.headwater.streaming.StreamBatch
-import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
  * `writeStream.format("delta")`: hands each micro-batch to the handler, which writes and commits it once.
@@ -46,7 +45,7 @@ final class HeadwaterSink private (location: TableLocation, settings: SinkSettin
   }
 
   private def matching(session: SparkSession, rows: LogicalPlan, columns: String): LogicalPlan = {
-    val expected = SparkInternals.attributes(DataType.fromJson(columns).asInstanceOf[StructType])
+    val expected = SparkInternals.attributes(SchemaText.read(columns))
     SparkInternals.analyzed(
       session,
       SparkInternals.resolveOutput(session, s"delta.`${settings.table}`", expected, rows, byName = true, casts = true))

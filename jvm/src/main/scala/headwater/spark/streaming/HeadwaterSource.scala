@@ -5,7 +5,7 @@ import java.util.Optional
 
 import scala.jdk.CollectionConverters._
 
-import headwater.spark.bridge.{Bridge, StoreOptions, TableLocation}
+import headwater.spark.bridge.{Bridge, SchemaText, StoreOptions, TableLocation}
 import headwater.spark.bridge.messages.{
   OpenStreamRequest, StreamChangesRequest, StreamCommittedRequest, StreamConditionRequest, StreamDescription, StreamEndAnswer,
   StreamEndRequest
@@ -24,7 +24,7 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation
 import org.apache.spark.sql.execution.streaming.{Offset, Source}
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
-import org.apache.spark.sql.types.{DataType, StructType}
+import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
@@ -42,7 +42,7 @@ class HeadwaterSource(session: SparkSession, store: StoreOptions, options: Map[S
   private var available: Option[Option[String]] = None
   @volatile private var last: Option[StreamEndAnswer] = None
 
-  override def schema: StructType = DataType.fromJson(info.schema).asInstanceOf[StructType]
+  override def schema: StructType = SchemaText.read(info.schema)
 
   override def getDefaultReadLimit: ReadLimit = HeadwaterSource.limit(info)
 

@@ -1,6 +1,6 @@
 package headwater.spark.write
 
-import headwater.spark.bridge.{Bridge, StoreOptions}
+import headwater.spark.bridge.{Bridge, SchemaText, StoreOptions}
 import headwater.spark.bridge.messages.{NotOfOneRowRequest, ReplaceConditionRequest, ReplaceTargetAnswer, ReplaceTargetRequest}
 import headwater.spark.catalog.HeadwaterTable
 import headwater.spark.dml.{DmlClause, DmlPieces, DmlTarget}
@@ -13,7 +13,6 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.headwater.bridge.QueryCompiler
 import org.apache.spark.sql.headwater.dml.VariableResolver
-import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
  * Turns an overwrite with [[ReplaceCriteria]], or with a writer's options that ask for the same, into the command that the handler runs.
@@ -75,7 +74,7 @@ object PlanHeadwaterReplace {
     val seen =
       answer.target.map(new HeadwaterTable(session, table.path, table.asked, table.catalogTable, _, table.store)).getOrElse(table)
     val target = DmlTarget(seen, Nil)
-    val expected = SparkInternals.attributes(DataType.fromJson(answer.columns).asInstanceOf[StructType])
+    val expected = SparkInternals.attributes(SchemaText.read(answer.columns))
     val inserted = values(SparkInternals.resolveOutput(session, table.name(), expected, query, byName, casts), query)
     val assigned = expected.map(_.name.toLowerCase).zip(inserted).toMap
     val clause = DmlClause(

@@ -2,7 +2,7 @@ package headwater.spark.write
 
 import scala.jdk.CollectionConverters._
 
-import headwater.spark.bridge.{Bridge, StoreOptions}
+import headwater.spark.bridge.{Bridge, SchemaText, StoreOptions}
 import headwater.spark.bridge.messages.{ResolveWriteRequest, UnsupportedPredicateRequest}
 import headwater.spark.catalog.{CatalogRelation, HeadwaterStagedTable, HeadwaterTable}
 import headwater.spark.scan.FilterText
@@ -14,7 +14,6 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.headwater.dml.VariableResolver
-import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
@@ -108,7 +107,7 @@ object ResolveHeadwaterWrites {
         replaceWhere = target.replaceWhere,
         options = StoreOptions.others(options)),
       table.location)
-    val expected = DataType.fromJson(answer.schema).asInstanceOf[StructType]
+    val expected = SchemaText.read(answer.schema)
     SparkInternals.resolveOutput(session, table.name(), SparkInternals.attributes(expected), query, byName, casts)
   }
 }

@@ -3,6 +3,7 @@ package org.apache.spark.sql.headwater.bridge
 import java.util.Locale
 
 import headwater.spark.HeadwaterException
+import headwater.spark.bridge.SchemaText
 import headwater.spark.dml.{CollectKeys, CountRow, IsMatched, KeySetAccumulator, RowCounter}
 import headwater.spark.layout.{CurveKey, RangeId}
 import headwater.spark.write.{OptimizedWrite, PositionSet, RaiseRowError}
@@ -16,7 +17,7 @@ import org.apache.spark.sql.catalyst.trees.{CurrentOrigin, Origin, TreePattern}
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.{DataType, StructType}
+import org.apache.spark.sql.types.DataType
 
 /**
  * Turns a handler's rewrite, a SQL query with placeholders, into a plan. ``hw_plan.`n` `` becomes the n-th plan of the statement,
@@ -69,8 +70,8 @@ object QueryCompiler {
   private val CallJava = Set("reflect", "java_method", "try_reflect")
 
   /**
-   * The same as [[parse]] for an expression that a table's log has. Whoever may write that log must not run code with the rights of those
-   * who write to the table, nor read with them.
+   * The same as [[parse]] for an expression that a table's log has. Its author must neither run code nor read other tables with the rights
+   * of the session that writes to the table.
    */
   def parseStored(session: SparkSession, text: String): Expression = {
     val parsed = parse(session, text)
@@ -145,5 +146,5 @@ object QueryCompiler {
     }.get
 
   private def over(schema: String): LocalRelation =
-    LocalRelation(SparkInternals.attributes(DataType.fromJson(schema).asInstanceOf[StructType]))
+    LocalRelation(SparkInternals.attributes(SchemaText.read(schema)))
 }

@@ -2,7 +2,7 @@ package org.apache.spark.sql.headwater.scan
 
 import java.util.Locale
 
-import headwater.spark.bridge.TaskConfiguration
+import headwater.spark.bridge.{SchemaText, TaskConfiguration}
 import headwater.spark.scan.{
   DeletionVector, DeletionVectorFilter, ExactFilters, FileRowIds, FloatingBounds, HeadwaterFileIndex, LateMaterialization, RowIndexBatches,
   RowIndexColumn
@@ -19,7 +19,7 @@ import org.apache.spark.sql.execution.datasources.{FileFormat, OutputWriterFacto
 import org.apache.spark.sql.execution.datasources.parquet.{ParquetFileFormat, ParquetOptions, ParquetUtils}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.sources.{Filter, IsNotNull}
-import org.apache.spark.sql.types.{DataType, LongType, StructField, StructType}
+import org.apache.spark.sql.types.{LongType, StructField, StructType}
 import org.apache.spark.util.SerializableConfiguration
 
 /**
@@ -48,7 +48,7 @@ class HeadwaterParquetFileFormat(
     shownFiles: String = "")
     extends ParquetFileFormat {
 
-  @transient private lazy val tableSchema = DataType.fromJson(schemaJson).asInstanceOf[StructType]
+  @transient private lazy val tableSchema = SchemaText.read(schemaJson)
 
   /** The same for a version, whose files may have the columns under other names. */
   def at(

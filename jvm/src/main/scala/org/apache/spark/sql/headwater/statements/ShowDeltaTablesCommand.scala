@@ -1,6 +1,6 @@
 package org.apache.spark.sql.headwater.statements
 
-import headwater.spark.bridge.{Bridge, TableLocation}
+import headwater.spark.bridge.{Bridge, SchemaText, TableLocation}
 import headwater.spark.bridge.messages.{SummarizeTablesRequest, TableSummary}
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{Row, SparkSession}
@@ -9,7 +9,6 @@ import org.apache.spark.sql.catalyst.catalog.{CatalogStatistics, CatalogTable}
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.execution.command.{LeafRunnableCommand, ShowTablesCommand}
 import org.apache.spark.sql.headwater.SparkInternals
-import org.apache.spark.sql.types.{DataType, StructType}
 
 /** SHOW TABLE EXTENDED as Spark has it, with what the log says of Delta tables, where the metastore has their names only. */
 case class ShowDeltaTablesCommand(shown: ShowTablesCommand) extends LeafRunnableCommand {
@@ -36,7 +35,7 @@ case class ShowDeltaTablesCommand(shown: ShowTablesCommand) extends LeafRunnable
       .filter(_.provider.exists(_.equalsIgnoreCase("delta")))
 
   private def information(table: CatalogTable, summary: TableSummary): String = table.copy(
-    schema = DataType.fromJson(summary.schema).asInstanceOf[StructType],
+    schema = SchemaText.read(summary.schema),
     partitionColumnNames = summary.partitionColumns,
     properties = summary.properties,
     comment = summary.description.orElse(table.comment),

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.headwater.write
 
 import headwater.spark.HeadwaterException
-import headwater.spark.bridge.{StoreOptions, TableLocation, TaskConfiguration}
+import headwater.spark.bridge.{SchemaText, StoreOptions, TableLocation, TaskConfiguration}
 import headwater.spark.bridge.messages.WriteSpecification
 import headwater.spark.shims.FileFormatWriterShim
 import headwater.spark.write.RewriteTracking
@@ -11,7 +11,7 @@ import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.execution.{ProjectExec, QueryExecution, SparkPlan, SQLExecution}
 import org.apache.spark.sql.execution.datasources.FileFormatWriter
 import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
-import org.apache.spark.sql.types.{DataType, StringType, StructType}
+import org.apache.spark.sql.types.{StringType, StructType}
 
 /**
  * Runs one write job: writes the rows of a plan to new Parquet files in a table's directory with Spark's own writer.
@@ -26,7 +26,7 @@ object WriteJob {
       query: LogicalPlan,
       specification: WriteSpecification,
       store: StoreOptions): (Seq[DescribedFile], Option[RewriteTracking]) = {
-    val schema = DataType.fromJson(specification.schema).asInstanceOf[StructType]
+    val schema = SchemaText.read(specification.schema)
     val execution = WithoutVoidFields(session, Dataset.ofRows(session, distinctOutput(query)).queryExecution)
     def run(): (Seq[DescribedFile], Option[RewriteTracking]) =
       if (schema.isEmpty) (Nil, Some(RewriteTrackingExec.run(execution.executedPlan)))
