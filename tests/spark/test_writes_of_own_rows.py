@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from support.gates import Gate, register
@@ -14,10 +16,12 @@ QUERIES = {
     "scalar": "SELECT (SELECT max(id) FROM {t}) AS id",
     "cte": "WITH c AS (SELECT id FROM {t}) SELECT id FROM c UNION ALL SELECT id FROM c",
     "by path": "SELECT id FROM delta.`{path}`",
+    "by a link": "SELECT id FROM delta.`{path}_link`",
 }
 OTHERS = {
     "values": "VALUES (7)",
     "another table": "SELECT id FROM {other}",
+    "a copy": "SELECT id FROM delta.`{path}_copy`",
     "its past": "SELECT id FROM {t} VERSION AS OF 1",
 }
 
@@ -27,6 +31,8 @@ def table(spark, database, tmp_path):
     for name in ("t", "other"):
         spark.sql(f"CREATE TABLE {name} (id BIGINT) USING delta LOCATION '{tmp_path / name}'")
         spark.sql(f"INSERT INTO {name} VALUES (1), (2)")
+    (tmp_path / "t_link").symlink_to(tmp_path / "t")
+    shutil.copytree(tmp_path / "t", tmp_path / "t_copy")
     spark.sql(f"CREATE TEMPORARY VIEW own AS SELECT id FROM {database}.t WHERE id > 0")
     return tmp_path / "t"
 

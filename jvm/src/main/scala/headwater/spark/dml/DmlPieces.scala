@@ -2,7 +2,7 @@ package headwater.spark.dml
 
 import headwater.spark.bridge.StatementContext
 import headwater.spark.bridge.messages.{ChangeClause, ChangeRequest, Conjunct, KeyEquality}
-import headwater.spark.catalog.HeadwaterTable
+import headwater.spark.catalog.{HeadwaterTable, SameTable}
 import headwater.spark.scan.{HeadwaterFileIndex, PredicateTree}
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation, LogicalPlan, OneRowRelation, Project, SubqueryAlias, View}
@@ -70,7 +70,7 @@ final case class DmlPieces(
     conditionColumns = condition.toSeq.flatMap(_.references.filter(target.outputSet.contains)).map(_.name),
     conjuncts = condition.toSeq.flatMap(conjuncts).map(describe(context, _)),
     runsPython = runsPython,
-    readsTargetElsewhere = readsElsewhere(table.path),
+    readsTargetElsewhere = readsElsewhere(table),
     matched = matched.zip(written.matched).map(describe(context, _)),
     notMatched = notMatched.zip(written.notMatched).map(describe(context, _)),
     notMatchedBySource = notMatchedBySource.zip(written.notMatchedBySource).map(describe(context, _)))(statement)
@@ -98,9 +98,10 @@ final case class DmlPieces(
     case _ => false
   }
 
-  private def readsElsewhere(path: String): Boolean = {
+  private def readsElsewhere(table: HeadwaterTable): Boolean = {
     def reads(plan: LogicalPlan): Boolean = plan.exists {
-      case LogicalRelation(HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, _, _), _, _, _, _) => index.path == path
+      case LogicalRelation(HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, _, _), _, _, _, _) =>
+        SameTable(table.path, table.info.tableId, index.path, index.state.tableId)
       case other => other.subqueries.exists(reads)
     }
     source.exists(reads) || expressions.exists(_.exists {

@@ -6,7 +6,7 @@ import scala.util.Try
 import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.bridge.{Bridge, StoreOptions, TableLocation}
 import headwater.spark.bridge.messages.{FileListAnswer, ScanRequest, ScanStatistics, ScansRequest}
-import headwater.spark.catalog.{CatalogRelation, HeadwaterTable}
+import headwater.spark.catalog.{CatalogRelation, HeadwaterTable, SameTable}
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
@@ -192,12 +192,12 @@ object HeadwaterFileIndex {
     }
   }
 
-  /** Whether an analyzed plan reads the latest version of a table, in a subquery perhaps. */
-  def isReadIn(plan: LogicalPlan, path: String): Boolean = plan.exists {
+  /** Whether an analyzed plan reads the latest version of a table, in a subquery perhaps, by whatever path. */
+  def isReadIn(plan: LogicalPlan, path: String, id: String): Boolean = plan.exists {
     case LogicalRelation(HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, _, _), _, _, _, _) =>
       // Changes are read up to the version that was the latest when they were asked for.
-      (index.live || index.onlyFiles.nonEmpty) && index.path == path
-    case CatalogRelation(table: HeadwaterTable, _, _) => table.path == path
-    case other => other.subqueries.exists(isReadIn(_, path))
+      (index.live || index.onlyFiles.nonEmpty) && SameTable(path, id, index.path, index.state.tableId)
+    case CatalogRelation(table: HeadwaterTable, _, _) => SameTable(path, id, table.path, table.info.tableId)
+    case other => other.subqueries.exists(isReadIn(_, path, id))
   }
 }

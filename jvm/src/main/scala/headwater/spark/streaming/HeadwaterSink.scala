@@ -39,7 +39,7 @@ final class HeadwaterSink private (location: TableLocation, settings: SinkSettin
           schema = matched.schema.json,
           version = plan.version,
           tableId = plan.tableId,
-          readsTable = HeadwaterFileIndex.isReadIn(SparkInternals.logicalPlan(data), settings.table)))
+          readsTable = HeadwaterFileIndex.isReadIn(SparkInternals.logicalPlan(data), settings.table, plan.tableId.getOrElse(""))))
       SparkInternals.refreshCaches(session, location)
     }
   }

@@ -24,7 +24,7 @@ final case class WriteTarget(
     extends ColumnsTable
     with SupportsWrite {
   def of(rows: LogicalPlan): WriteTarget =
-    copy(readsTable = HeadwaterFileIndex.isReadIn(rows, table.path), rowsAreFixed = FixedRows.areIn(rows))
+    copy(readsTable = HeadwaterFileIndex.isReadIn(rows, table.path, table.info.tableId), rowsAreFixed = FixedRows.areIn(rows))
 
   override def name(): String = table.name()
   override def toString: String = table.toString
