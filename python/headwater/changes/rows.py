@@ -27,7 +27,7 @@ from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.protocol.actions import DeletionVector
 from headwater.protocol.column_metadata import COLUMN_ID
-from headwater.protocol.partition_values import typed_value
+from headwater.protocol.partition_values import text_of, typed_value
 from headwater.protocol.types import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
 from headwater.stores import Store, absolute_path
 from headwater.stores.file_calendar import FileCalendar
@@ -144,7 +144,7 @@ class ChangeReader:
             return _shaped(batch.column(source.name), field.type, source, _Reading(self._by_id, calendar))
         value = None
         if field.name.lower() in self._partitions:
-            value = typed_value(file.partition_values.get(field.physical_name), field.name, field.type)
+            value = typed_value(text_of(file.partition_values, field.physical_name), field.name, field.type)
         return pa.nulls(batch.num_rows, kind) if value is None else pa.repeat(pa.scalar(value, kind), batch.num_rows)
 
 

@@ -34,6 +34,7 @@ from headwater.protocol.file_names import (
     log_directory,
     parse_name,
 )
+from headwater.protocol.partition_values import text_of
 from headwater.protocol.types import StructField
 from headwater.pruning import estimate, prune
 from headwater.schema.constraints import check_constraints
@@ -130,12 +131,13 @@ def files(snapshot: Snapshot, condition: str | None = None, limit: int | None = 
 
 def _file(row: Mapping[str, Any], records: int | None, logical: Mapping[str, str]) -> dict[str, Any]:
     deleted = (row["deletion_vector"] or {}).get("cardinality") or 0
+    values = dict(row["partition_values"] or ())
     return {
         "path": row["path"],
         "size": row["size"],
         "rows": None if records is None else records - deleted,
         "deletedRows": deleted,
-        "partition": {logical.get(name, name): value for name, value in row["partition_values"] or ()},
+        "partition": {name: text_of(values, physical) for physical, name in logical.items()},
         "modified": time_text(row["modification_time"]),
     }
 

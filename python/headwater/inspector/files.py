@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from headwater.inspector.plain import short, text_of
 from headwater.log.files import FILE_SCHEMA
 from headwater.log.snapshot import Snapshot
-from headwater.protocol.types import StructField
+from headwater.protocol.partition_values import texts_of
 from headwater.statements.maintain.layouts import Settings, own_layout
 
 #: The sizes between which the bars of the histogram lie, in bytes: powers of two, the first and last open.
@@ -130,7 +130,10 @@ def partitions(snapshot: Snapshot) -> dict[str, Any]:
     files = snapshot.select(["size", "partition_values", "deletion_vector"])
     table = pa.table(
         {
-            **{f"value.{i}": _values(files["partition_values"], field) for i, field in enumerate(columns)},
+            **{
+                f"value.{i}": texts_of(files["partition_values"], field.physical_name)
+                for i, field in enumerate(columns)
+            },
             "size": files["size"],
             "rows": snapshot.statistics([])["num_records"],
             "small": pc.cast(pc.less(files["size"], Settings().min_file_size), pa.int64()),
@@ -175,10 +178,6 @@ def partitions(snapshot: Snapshot) -> dict[str, Any]:
         "bytesOfLargest": pc.max(bytes_).as_py() or 0,
         "bytesOfMedian": int(np.median(_numbers(bytes_))) if grouped.num_rows else 0,
     }
-
-
-def _values(maps: pa.ChunkedArray, field: StructField) -> pa.ChunkedArray:
-    return pc.map_lookup(maps, pa.scalar(field.physical_name), "first")
 
 
 def _bars(size: np.ndarray) -> list[list[int]]:

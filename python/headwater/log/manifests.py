@@ -20,6 +20,7 @@ from headwater.errors import HeadwaterError
 from headwater.log.files import canonical_path
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.partition_paths import partition_directory
+from headwater.protocol.partition_values import text_of, texts_of
 from headwater.stores import SCHEME, Store
 from headwater.stores.interface import in_parallel
 
@@ -56,13 +57,12 @@ def manifests(snapshot: Snapshot, partitions: Iterable[Values] | None = None) ->
     names = snapshot.partition_columns
     if not names:
         return {f"{DIRECTORY}/{_NAME}": _content(snapshot, light["path"].to_pylist())}
-    # A null and an empty text have one directory.
-    texts = [pc.fill_null(pc.map_lookup(light["partition_values"], pa.scalar(name), "first"), "") for name in names]
+    texts = [pc.fill_null(texts_of(light["partition_values"], name), "") for name in names]
     keys = [str(position) for position in range(len(names))]
     table = pa.table([*texts, light["path"]], names=[*keys, "path"])
     found: dict[str, bytes] = {}
     if partitions is not None:
-        asked = sorted({tuple(values.get(name) or "" for name in names) for values in partitions})
+        asked = sorted({tuple(text_of(values, name) or "" for name in names) for values in partitions})
         found = {_path(names, values): b"" for values in asked}
         wanted = pa.table([pa.array(column, pa.string()) for column in zip(*asked, strict=True)], names=keys)
         table = table.join(wanted, keys, join_type="left semi") if asked else table.slice(0, 0)

@@ -2,12 +2,22 @@
 
 Owns the parsing that the protocol's chapter "Partition Value Serialization" asks for. A table has few distinct values
 beside its files, so each distinct text is parsed once.
+
+An empty text is null, for every type. Writers disagree about strings: Delta Lake's own connector reads ``""`` as an
+empty string and never writes it, and delta-rs writes it for an empty string and reads null. The protocol says null, and
+Spark writes an empty string as null. So as an empty string, such a value could not be written again: any rewrite of its
+file would change it. Promise: whoever asks :func:`texts_of`, :func:`text_of` or the typed values never sees an empty
+text. What the log has stays as it is, for readers that read it otherwise.
+
+The name of a column is that of its field. A writer may have spelled it in other case, as Spark allows: its values are
+found by either spelling.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from datetime import timedelta, tzinfo
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from types import MappingProxyType
@@ -33,7 +43,7 @@ _BOOLEANS = {"true": True, "false": False}
 
 
 def typed_values(maps: pa.ChunkedArray, name: str, data_type: DataType, time_zone: str = "UTC") -> pa.ChunkedArray:
-    """One value a file from its ``partition_values``; a missing value and an empty text are null, as the protocol says.
+    """One value a file from its ``partition_values``; a missing value is null.
 
     :param name: the column's physical name.
     :param time_zone: the zone of timestamps that carry none.
@@ -49,6 +59,28 @@ def typed_values(maps: pa.ChunkedArray, name: str, data_type: DataType, time_zon
     return pa.chunked_array(chunks, arrow_type)
 
 
+def texts_of(maps: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """The text of each file's value, from its ``partition_values``; null where the value is null.
+
+    :param name: the column's physical name.
+    """
+    texts = pa.chunked_array([_lookup(chunk, name) for chunk in maps.chunks], pa.string())
+    is_empty = pc.equal(texts, "")
+    return pc.if_else(is_empty, None, texts) if pc.any(is_empty).as_py() else texts
+
+
+def text_of(values: Mapping[str, str | None] | None, name: str) -> str | None:
+    """As :func:`texts_of`, of one file."""
+    spelling = None if values is None else _spelling(values, name)
+    return None if values is None or spelling is None else values[spelling] or None
+
+
+def _spelling(names: Iterable[str], name: str) -> str | None:
+    """How a name is spelled among others; None if it is not among them."""
+    found = [each for each in names if each.lower() == name.lower()]
+    return name if name in found else found[0] if found else None
+
+
 def _lookup(maps: pa.MapArray, name: str) -> pa.Array:
     """The value of the name in each map, null where a map has none.
 
@@ -58,11 +90,16 @@ def _lookup(maps: pa.MapArray, name: str) -> pa.Array:
     offsets = maps.offsets.to_numpy()
     lengths = np.diff(offsets)
     if len(maps) and maps.null_count == 0 and lengths[0] > 0 and bool((lengths == lengths[0]).all()):
-        for first in range(int(offsets[0]), int(offsets[0] + lengths[0])):
+        names = maps.keys.slice(int(offsets[0]), int(lengths[0])).to_pylist()
+        spelling = _spelling(names, name)
+        if spelling is not None:
+            first = int(offsets[0]) + names.index(spelling)
             positions = pa.array(np.arange(first, offsets[-1], lengths[0], dtype=np.int64))
-            if pc.all(pc.equal(maps.keys.take(positions), name)).as_py():
+            if pc.all(pc.equal(maps.keys.take(positions), spelling)).as_py():
                 return maps.items.take(positions)
-    return pc.map_lookup(maps, pa.scalar(name, pa.string()), "first")
+    spellings = [each for each in pc.unique(maps.keys).to_pylist() if each.lower() == name.lower()]
+    found = [pc.map_lookup(maps, pa.scalar(each, pa.string()), "first") for each in spellings or [name]]
+    return pc.coalesce(*found)
 
 
 def parse_value(text: str | None, data_type: DataType, time_zone: str = "UTC") -> Any:
@@ -73,6 +110,18 @@ def parse_value(text: str | None, data_type: DataType, time_zone: str = "UTC") -
     if not text:
         return None
     return _parser(data_type, time_zone)(text)
+
+
+def key_of(text: str | None, data_type: DataType, time_zone: str = "UTC") -> Hashable:
+    """What two texts of a column share if and only if their values are equal; the text itself where it is none of the
+    type. Strings are equal by their bytes.
+    """
+    try:
+        value = parse_value(text, data_type, time_zone)
+    except (ValueError, ArithmeticError):
+        return text
+    # A NaN is equal to no number, not even to itself, but it is one value. 0.0 and -0.0 are equal.
+    return "NaN" if isinstance(value, float) and math.isnan(value) else value
 
 
 def typed_value(text: str | None, name: str, data_type: DataType, time_zone: str = "UTC") -> Any:

@@ -30,7 +30,7 @@ from headwater.protocol.indexed_columns import has_bounds, indexed_leaves
 from headwater.protocol.properties import Property
 from headwater.protocol.row_tracking import FEATURE as ROW_TRACKING_FEATURE
 from headwater.protocol.row_tracking import HiddenColumns, reserved_names
-from headwater.protocol.types import DataType, StructType
+from headwater.protocol.types import DataType, StructField, StructType
 
 T = TypeVar("T")
 
@@ -91,8 +91,14 @@ class TableDefinition:
 
     @property
     def partition_columns(self) -> list[str]:
-        """The logical names of the partition columns, in order."""
-        return list(self.metadata.partition_columns)
+        """The logical names of the partition columns, in order, as the schema spells them."""
+        return [column.name for column in self.partition_fields]
+
+    @cached_property
+    def partition_fields(self) -> list[StructField]:
+        """The partition columns, in order."""
+        found = (self.schema.find(name) for name in self.metadata.partition_columns)
+        return [column for column in found if column is not None]
 
     @cached_property
     def clustering_columns(self) -> tuple[Path, ...] | None:

@@ -125,6 +125,8 @@ class ReplaceTargetAnswer(Answer, kw_only=True):
     :param target_keys: the positions of these columns in the table, and ``source_keys`` in the rows.
     :param condition: the condition of the option ``replaceOn``, as SQL.
     :param alias: the table's name in it, of the option ``targetAlias``.
+    :param stored_otherwise: the positions, in the rows, of columns whose values a condition sees as ``stored_as``, an
+        expression over the only column that it names.
     """
 
     target: TableDescription | None
@@ -134,6 +136,8 @@ class ReplaceTargetAnswer(Answer, kw_only=True):
     source_keys: list[int]
     condition: str | None
     alias: str | None
+    stored_otherwise: list[int]
+    stored_as: str
 
 
 class ReplaceRequest(Request, kw_only=True):

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from headwater.bridge.messages.change import ChangeRequest
 from headwater.bridge.messages.define import CommitAnswer
 from headwater.bridge.statement import Statement
+from headwater.protocol.partition_values import texts_of
 from headwater.pruning import leaves_rows, prune_all
 from headwater.statements.change.attempt import Attempt, begin, check_appends_only, run, unless_done
 from headwater.statements.change.ending import FileMetrics, end, note_reads
@@ -116,7 +117,7 @@ def _whole_partitions(attempt: Attempt) -> pa.Table | None:
     if matching([]) is None:
         return None
     names = [physical_name(snapshot, name) for name in snapshot.partition_columns]
-    columns = [pc.map_lookup(snapshot.files["partition_values"], pa.scalar(name), "first") for name in names]
+    columns = [texts_of(snapshot.files["partition_values"], name) for name in names]
     values = list(zip(*(column.to_pylist() for column in columns), strict=True))
     distinct = list(dict.fromkeys(values))
     found = matching([list(partition) for partition in distinct]) or []

@@ -21,9 +21,10 @@ from headwater.bridge.messages.write import (
 )
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
+from headwater.log.snapshot import Snapshot
 from headwater.protocol.types import StructType, parse_schema
 from headwater.pruning import prune_all
-from headwater.sql.composing import STAR, Relation, select
+from headwater.sql.composing import FOR_SPARK, STAR, Column, Relation, select
 from headwater.statements.change.attempt import Attempt, check_appends_only, run
 from headwater.statements.change.ending import FileMetrics, end, note_reads
 from headwater.statements.change.identities import advance_identities, generated_identities
@@ -38,6 +39,7 @@ from headwater.statements.change.strategy import SMALL_TARGET_BYTES
 from headwater.statements.commit.committing import skip_if_done
 from headwater.statements.commit.opening import Options, open_same
 from headwater.statements.files.rows import SMALL_JOB_BYTES
+from headwater.statements.files.stored_values import as_stored, columns_stored_otherwise
 from headwater.statements.write.criteria import Criteria, check_options_beside, replace_criteria
 from headwater.statements.write.evolving import grown_schema, may_evolve
 from headwater.statements.write.given_options import check_given
@@ -82,6 +84,9 @@ def replace_target(request: ReplaceTargetRequest, statement: Statement) -> Repla
         source_keys=_source_keys(criteria.using, source, None if request.by_name else columns),
         condition=criteria.condition,
         alias=criteria.alias,
+        # USING compares with `=`: what is stored as null matches nothing, and no row of the table has its text.
+        stored_otherwise=[] if criteria.using else _stored_otherwise(snapshot, source if request.by_name else columns),
+        stored_as=as_stored(Column("value")).text(FOR_SPARK),
     )
 
 
@@ -108,6 +113,15 @@ def _position(name: str, schema: StructType, relation: str) -> int:
         "UNRESOLVED_INSERT_REPLACE_USING_COLUMN",
         {"colName": name, "relationType": relation, "suggestion": ", ".join(names)},
     )
+
+
+def _stored_otherwise(snapshot: Snapshot, rows: StructType) -> list[int]:
+    """The positions, in the rows, of columns whose values are stored otherwise.
+
+    :param rows: with the table's names.
+    """
+    folded = {column.name.lower() for column in columns_stored_otherwise(snapshot.definition)}
+    return [position for position, column in enumerate(rows) if column.name.lower() in folded]
 
 
 def _source_keys(using: Sequence[str], source: StructType, by_position: StructType | None) -> list[int]:

@@ -4,8 +4,8 @@ Owns the levels of that query, innermost first:
 
 1. the rows the statement is about,
 2. which action each row gets,
-3. the columns' values,
-4. generated columns,
+3. the columns' values, those of partition columns as the log has them,
+4. generated columns, likewise,
 5. optimized writes: rows are gathered by table partition,
 6. constraints,
 7. for a change data feed, the rows that each row becomes,
@@ -18,7 +18,7 @@ so the change data feed has exactly the values of the table.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headwater.changes.changelog import CHANGE_TYPE
@@ -62,6 +62,7 @@ from headwater.statements.files.rows import (
     stored_in_log,
     table_checks,
 )
+from headwater.statements.files.stored_values import as_stored, columns_stored_otherwise
 
 #: What a row of the query is, where there is change data: the table's own row, or one of a change data file.
 _DATA, _BEFORE, _AFTER, _DELETE, _INSERT = map(Number, range(5))
@@ -183,6 +184,8 @@ class _Levels:
         self.row_ids = [Column(names.row_id), Column(names.row_commit_version)] if self.has_row_ids else []
         self.control = [self.file, self.row, self.action, self.written, self.source]
         self.values = {position: self._value(position, column) for position, column in self.stored}
+        otherwise = columns_stored_otherwise(self.target.definition)
+        self.otherwise = [position for position, column in self.stored if column in otherwise]
         self.changed = self._changed()
 
     def around(self, rows: Rows) -> Rewrite:
@@ -191,7 +194,9 @@ class _Levels:
             query = self._with_identities(query)
         query = self._with_values(query)
         if self.has_rows:
+            query = self._as_stored(query, [p for p in self.otherwise if self.values[p] != self._own(p)])
             query = self._with_generated(query)
+            query = self._as_stored(query, [p for p in self.otherwise if self._computing(self.schema.fields[p])])
             if self.gathered is not None:
                 # Below the conditions, as in an INSERT; and above what numbers identity values, in one task. A row and
                 # its change data are made of the gathered row, so they lie side by side.
@@ -300,6 +305,21 @@ class _Levels:
             if self.values[position] != self._own(position) or self._computing(column)
         ]
 
+    def _as_stored(self, query: Query, positions: Sequence[int]) -> Query:
+        """The values of columns, by their positions, as the log has them: what is computed and checked sees these."""
+        if not positions:
+            return query
+        return self._with(query, {p: as_stored(Column(self.schema.fields[p].name)) for p in positions})
+
+    def _with(self, query: Query, values: Mapping[int, Expression]) -> Query:
+        """Other values in columns, by their positions."""
+        columns = [
+            Alias(values[position], column.name) if position in values else Column(column.name)
+            for position, column in self.stored
+        ]
+        before = [Column(self.names.before(position)) for position in self.changed]
+        return Select((*columns, *self.row_ids, *before, *self.control), query)
+
     # -- Generated columns and constraints -----------------------------------------------------------------------------
 
     def _computing(self, column: StructField) -> list[int]:
@@ -313,16 +333,12 @@ class _Levels:
         """Generated columns computed again, in the rows of actions that gave them no value."""
         if not self.generated:
             return query
-        columns: list[Expression] = []
-        for _, column in self.stored:
-            value, numbers = Column(column.name), self._computing(column)
-            if numbers:
+        values: dict[int, Expression] = {}
+        for position, column in self.stored:
+            if numbers := self._computing(column):
                 computed = Cast(self.of_table(self.generated[column.name.lower()].sql), column.type)
-                columns.append(Alias(when(self._is_action(numbers), computed, value), column.name))
-            else:
-                columns.append(value)
-        before = [Column(self.names.before(position)) for position in self.changed]
-        return Select((*columns, *self.row_ids, *before, *self.control), query)
+                values[position] = when(self._is_action(numbers), computed, Column(column.name))
+        return self._with(query, values)
 
     def _checked(self, query: Query) -> Query:
         """The table's constraints on the rows that are new; unchanged rows met them when they were written."""
@@ -331,7 +347,7 @@ class _Levels:
         # A generated column that some action gave a value must have the right one.
         given = {name for action in self.actions for name in action.clause.assigned}
         checked = [column.name for column in self.schema if column.name.lower() in given]
-        for holds in check_conditions(table_checks(self.target, checked), self.schema, self.of_table):
+        for holds in check_conditions(table_checks(self.target, checked), self.target, self.of_table):
             query = select(STAR, rows=query, where=when(new, holds, TRUE))
         return query
 

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
+from headwater.protocol.partition_values import texts_of
 from headwater.protocol.table_definition import TableDefinition
 from headwater.transaction.transaction import Committed
 
@@ -71,7 +72,7 @@ def is_enabled(statement: Statement, definition: TableDefinition) -> bool:
 
 def partition_of(values: Mapping[str, str | None] | Iterable[tuple[str, str | None]] | None) -> Partition:
     """The partition of a file, by its partition values."""
-    return tuple(sorted(dict(values or ()).items()))
+    return tuple(sorted((name, text or None) for name, text in dict(values or ()).items()))
 
 
 def of_partitions(snapshot: Snapshot, limits: Limits, partitions: Iterable[Partition]) -> list[pa.Array]:
@@ -81,9 +82,7 @@ def of_partitions(snapshot: Snapshot, limits: Limits, partitions: Iterable[Parti
     if (pc.sum(small).as_py() or 0) < limits.min_files:
         return []
     names = [snapshot.partition_field(name).physical_name for name in snapshot.partition_columns]
-    values = {
-        name: pc.map_lookup(light["partition_values"], pa.scalar(name), "first").combine_chunks() for name in names
-    }
+    values = {name: texts_of(light["partition_values"], name).combine_chunks() for name in names}
     found = []
     for partition in partitions:
         mask = small

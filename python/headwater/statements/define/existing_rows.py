@@ -24,7 +24,7 @@ from headwater.schema import visible
 from headwater.schema.constraints import NOT_NULL
 from headwater.sql.composing import STAR, Alias, call, every, select
 from headwater.statements.define.draft import RowCheck
-from headwater.statements.files.rows import check_conditions, stored_in_log
+from headwater.statements.files.rows import Target, check_conditions, stored_in_log
 from headwater.statements.files.scans import relation_over
 
 
@@ -66,7 +66,8 @@ def _predicate(check: RowCheck, snapshot: Snapshot, statement: Statement) -> Pre
 
 def _read(checks: Sequence[RowCheck], snapshot: Snapshot, files: pa.Table, statement: Statement) -> None:
     rows = relation_over(statement, snapshot, files)
-    conditions = check_conditions([*checks], snapshot.schema, stored_in_log(statement))
+    target = Target(snapshot.table_path, snapshot.definition)
+    conditions = check_conditions([*checks], target, stored_in_log(statement))
     holds = every(*conditions)
     assert holds is not None
     statement.step("check the rows of the table")

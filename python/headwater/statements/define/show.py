@@ -6,7 +6,7 @@ creates a table of the same definition.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 from headwater.bridge.messages.define import (
@@ -25,6 +25,7 @@ from headwater.protocol.column_metadata import CURRENT_DEFAULT, DECLARED_TYPE, G
 from headwater.protocol.columns import Path, parse_name, sql_name
 from headwater.protocol.features import WRITER_VERSION_WITH_FEATURES, supported_features
 from headwater.protocol.partition_paths import partition_directory
+from headwater.protocol.partition_values import key_of, texts_of
 from headwater.protocol.properties import CONSTRAINT_PREFIX, FEATURE_PREFIX, PROPERTIES
 from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType, schema_string
 from headwater.pruning import estimate
@@ -152,20 +153,23 @@ def show_partitions(request: ShowPartitionsRequest, statement: Statement) -> Row
     unknown = [key for key in wanted if key not in {name.lower() for name in names}]
     if unknown:
         raise HeadwaterError("DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_COLUMN", {"badCols": ", ".join(unknown)})
-    physical = {name: _physical(snapshot, name) for name in names}
-    found = set()
-    for values in snapshot.files["partition_values"].to_pylist():
-        stored = dict(values or ())
-        partition = tuple((name, stored.get(physical[name])) for name in names)
-        if all(value == wanted[name.lower()] for name, value in partition if name.lower() in wanted):
-            found.add(partition)
-    ordered = sorted(found, key=lambda partition: [(value is not None, value or "") for _, value in partition])
-    return RowsAnswer(rows=[{"partition": partition_directory(dict(partition))} for partition in ordered])
+    columns = snapshot.definition.partition_fields
+    maps = snapshot.select(["partition_values"])["partition_values"]
+    texts = zip(*(texts_of(maps, column.physical_name).to_pylist() for column in columns), strict=True)
+    # Of two texts with the same value, the first one stands for their partition.
+    ordered = sorted(set(texts), key=lambda values: [(value is not None, value or "") for value in values])
 
+    def keys(values: Iterable[str | None]) -> tuple[Hashable, ...]:
+        return tuple(key_of(v, c.type, statement.time_zone) for v, c in zip(values, columns, strict=True))
 
-def _physical(snapshot: Snapshot, name: str) -> str:
-    field = snapshot.schema.find(name)
-    return field.physical_name if field is not None else name
+    asked = keys(wanted.get(name.lower()) for name in names)
+    compared = [position for position, name in enumerate(names) if name.lower() in wanted]
+    found: dict[tuple[Hashable, ...], str] = {}
+    for values in ordered:
+        key = keys(values)
+        if all(key[position] == asked[position] for position in compared):
+            found.setdefault(key, partition_directory(dict(zip(names, values, strict=True))))
+    return RowsAnswer(rows=[{"partition": directory} for directory in found.values()])
 
 
 def summarize_tables(request: SummarizeTablesRequest, statement: Statement) -> TableSummaries:

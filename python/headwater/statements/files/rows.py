@@ -7,7 +7,7 @@ names and ids in files, statistics. Nothing here commits; files that no commit r
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -66,6 +66,8 @@ from headwater.statements.files.change_data import change_column, inserted_rows,
 from headwater.statements.files.distribution import SETTINGS as GATHERING_SETTINGS
 from headwater.statements.files.distribution import Gathering, gathering
 from headwater.statements.files.identities import advanced_identities, identity_values
+from headwater.statements.files.stored_values import as_stored, columns_stored_otherwise
+from headwater.statements.internal_names import InternalNames
 
 #: Metadata key under which Spark's Parquet writer finds a column's field id.
 PARQUET_FIELD_ID = "parquet.field.id"
@@ -245,32 +247,57 @@ def _query(
     have = {name.lower() for name in provided}
     computed = {c.name.lower(): c for c in generated_columns(schema) if c.name.lower() not in have}
     ids = {c.name.lower(): c for c in identities}
-    stored = stored_in_log(statement)
-    holding = check_conditions(table_checks(target, provided) if enforce else [], schema, stored)
-    holding += check_conditions(extra_checks, schema, parsed_by_spark(statement))
-    written = [f for f in schema if not is_void(f)]
+    of_table = stored_in_log(statement)
+    holding = check_conditions(table_checks(target, provided) if enforce else [], target, of_table)
+    holding += check_conditions(extra_checks, target, parsed_by_spark(statement))
+    stored = [f for f in schema if not is_void(f)]
     rows = Relation(plan)
     adds = computed or ids or holding
-    if not adds and not has_more and [f.name for f in written] == list(provided):
+    otherwise = columns_stored_otherwise(target.definition)
+    in_files = otherwise if target.definition.has_partition_columns_in_files else []
+    if not adds and not has_more and not in_files and [f.name for f in stored] == list(provided):
         return rows if gathered is None else gathered.of(rows, target.partition_columns)
+    # What is computed and checked sees values as they are stored. The writer gets those of the rows, in whose order
+    # the rows may be, unless the files have them too.
+    names = InternalNames.beside([*schema.names, *provided])
+    given = {f.name: names.of(f"given_{i}") for i, f in enumerate(otherwise) if f.name.lower() in have}
+    if not (computed or holding or in_files):
+        given = {}
+    if given:
+        brought = [f.name for f in stored if f.name.lower() in have]
+        rows = select(*_as_stored(brought, given), *(Alias(Column(n), given[n]) for n in given), rows=rows)
     columns: list[Expression] = []
-    for column in written:
+    for column in stored:
         folded = column.name.lower()
         if folded in have:
             columns.append(Column(column.name))
         elif folded in computed:
-            columns.append(Alias(Cast(stored(computed[folded].sql), column.type), column.name))
+            columns.append(Alias(Cast(of_table(computed[folded].sql), column.type), column.name))
         elif folded in ids:
             columns.append(Alias(identity_values(ids[folded]), column.name))
         else:
             columns.append(Alias(Cast(NULL, column.type), column.name))
+    columns += map(Column, given.values())
     query: Query = select(*columns, rows=in_one_partition(rows) if ids else rows)
+    generated = [f.name for f in otherwise if f.name.lower() in computed]
+    if generated and (holding or in_files):
+        query = select(*_as_stored([f.name for f in stored], generated), *map(Column, given.values()), rows=query)
     if gathered is not None:
         # Below the conditions: the task that writes a row finds what is wrong with it.
-        query = gathered.of(query, target.partition_columns)
+        query = gathered.of(query, [given.get(name, name) for name in target.partition_columns])
     for holds in holding:
         query = select(STAR, rows=query, where=holds)
-    return query
+    if not given:
+        return query
+    if in_files:
+        return select(*(Column(f.name) for f in stored), rows=query)
+    written = (Alias(Column(given[f.name]), f.name) if f.name in given else Column(f.name) for f in stored)
+    return select(*written, rows=query)
+
+
+def _as_stored(names: Iterable[str], otherwise: Container[str]) -> list[Expression]:
+    """Columns, of which some have values that are stored otherwise."""
+    return [Alias(as_stored(Column(name)), name) if name in otherwise else Column(name) for name in names]
 
 
 def in_one_partition(rows: Rows) -> Rows:
@@ -290,7 +317,7 @@ def table_checks(target: Target, provided: Sequence[str]) -> list[tuple[Check, s
     ]
 
 
-def check_conditions(checks: Sequence[tuple[Check, str]], schema: StructType, parsed: Parsed) -> list[Expression]:
+def check_conditions(checks: Sequence[tuple[Check, str]], target: Target, parsed: Parsed) -> list[Expression]:
     """Conditions that are true where the checks hold, and else end the statement with the row's values.
 
     :param checks: each with the error condition of its violation.
@@ -301,8 +328,8 @@ def check_conditions(checks: Sequence[tuple[Check, str]], schema: StructType, pa
         if check.kind == NOT_NULL:
             not_null.setdefault(condition, []).append(check)
         else:
-            found.append(_check_condition(check, condition, schema, parsed))
-    return [*(_not_null_condition(of, condition, schema) for condition, of in not_null.items()), *found]
+            found.append(_check_condition(check, condition, target, parsed))
+    return [*(_not_null_condition(of, condition, target.schema) for condition, of in not_null.items()), *found]
 
 
 def _not_null_condition(checks: Sequence[Check], condition: str, schema: StructType) -> Expression:
@@ -316,19 +343,22 @@ def _not_null_condition(checks: Sequence[Check], condition: str, schema: StructT
     return when(holds, TRUE, row_error(condition, {"columnName": violated}, shown))
 
 
-def _check_condition(check: Check, condition: str, schema: StructType, parsed: Parsed) -> Expression:
+def _check_condition(check: Check, condition: str, target: Target, parsed: Parsed) -> Expression:
     name = Text(check.name)
-    shown = [column for column in _mentioned(check.text, schema) if has_text(column.type)]
+    shown = [column for column in _mentioned(check.text, target.schema) if has_text(column.type)]
     fill = {"constraintName": name, "columnName": name, "expression": Text(check.text)}
-    return when(_holds(check, schema, parsed), TRUE, row_error(condition, fill, shown))
+    return when(_holds(check, target, parsed), TRUE, row_error(condition, fill, shown))
 
 
-def _holds(check: Check, schema: StructType, parsed: Parsed) -> Expression:
+def _holds(check: Check, target: Target, parsed: Parsed) -> Expression:
     if check.kind != GENERATED:
         return parsed(check.sql)
-    column = schema.find(check.name)
+    column = target.schema.find(check.name)
     assert column is not None
-    return infix("<=>", Column(column.name), Cast(parsed(check.sql), column.type))
+    value: Expression = Cast(parsed(check.sql), column.type)
+    if column in columns_stored_otherwise(target.definition):
+        value = as_stored(value)
+    return infix("<=>", Column(column.name), value)
 
 
 def row_error(condition: str, fill: Mapping[str, Expression], shown: Sequence[StructField] = ()) -> Expression:

@@ -45,6 +45,7 @@ from headwater.log.snapshot import table_exists as log_exists
 from headwater.protocol import properties
 from headwater.protocol.actions import DeletionVector
 from headwater.protocol.features import supported_features
+from headwater.protocol.partition_values import texts_of
 from headwater.protocol.types import StructType, parse_schema, schema_string
 from headwater.pruning import aggregate_from_log, estimate, prune_all
 from headwater.pruning.limits import Order, first_rows
@@ -334,7 +335,7 @@ def file_list(snapshot: Snapshot, files: pa.Table, gone: Mapping[int, BitMap64] 
         "deletion_vector": _vectors(snapshot, files["deletion_vector"], gone or {}),
     }
     for i, name in enumerate(names):
-        columns[f"partition{i}"] = pc.map_lookup(files["partition_values"], pa.scalar(name), "first")
+        columns[f"partition{i}"] = texts_of(files["partition_values"], name)
     if _tracks_rows(snapshot):
         columns |= {name: files[name] for name in _ROW_TRACKING}
     return pa.table(columns)

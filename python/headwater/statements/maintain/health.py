@@ -35,6 +35,7 @@ from headwater.schema import mapping
 from headwater.schema.iceberg import is_converted
 from headwater.sql.conditions import parse_condition
 from headwater.statements.commit.opening import open_snapshot
+from headwater.statements.commit.small_files import partition_of
 from headwater.statements.maintain.layouts import Settings, own_layout
 from headwater.statements.maintain.vacuum import last_vacuum
 from headwater.stores import Tree
@@ -127,7 +128,7 @@ def _files(snapshot: Snapshot, files: pa.Table, settings: Settings) -> dict[str,
         "smallFiles": len(small),
         "smallBytes": _sum(small),
         "smallerThan": settings.min_file_size,
-        "partitions": len({tuple(sorted(values or ())) for values in files["partition_values"].to_pylist()}),
+        "partitions": len({partition_of(values) for values in files["partition_values"].to_pylist()}),
     }
 
 

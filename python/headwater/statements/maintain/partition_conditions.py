@@ -16,6 +16,7 @@ from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.columns import format_name
+from headwater.protocol.partition_values import texts_of
 from headwater.protocol.types import schema_string
 from headwater.pruning import leaves_rows, prune
 from headwater.schema import visible
@@ -51,8 +52,7 @@ def files_in_partitions(snapshot: Snapshot, statement: Statement, condition: str
     if not pc.any(doubtful).as_py():
         return matching
     values = snapshot.select(["partition_values"])["partition_values"]
-    names = [pa.scalar(snapshot.partition_field(name).physical_name) for name in snapshot.partition_columns]
-    texts = [pc.map_lookup(values, name, "first") for name in names]
+    texts = [texts_of(values, snapshot.partition_field(name).physical_name) for name in snapshot.partition_columns]
     rows = list(zip(*(column.to_pylist() for column in texts), strict=True))
     asked = list(dict.fromkeys(row for row, doubt in zip(rows, doubtful.to_pylist(), strict=True) if doubt))
     accepted = _accepted(snapshot, statement, condition, asked)

@@ -47,6 +47,7 @@ from headwater.log.segment import list_log
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import DeletionVector
 from headwater.protocol.columns import format_name, parse_name_list
+from headwater.protocol.partition_values import text_of
 from headwater.protocol.types import PrimitiveType, StructField, StructType, schema_string
 from headwater.schema import visible
 from headwater.statements import notices
@@ -383,7 +384,7 @@ def _listed(
         file.size,
         timestamp if file.modification_time is None else file.modification_time,
         _rows(file, table_path),
-        *(file.partition_values.get(name) for name in partition_names),
+        *(text_of(file.partition_values, name) for name in partition_names),
         *([] if file.change_type is None else [file.change_type]),
         *([str(file_order(file.number))] if has_order else []),
         str(file.version),

@@ -64,7 +64,9 @@ from headwater.sql.composing import (
     select,
     when,
 )
+from headwater.statements.files.partitions import collated
 from headwater.statements.files.rows import row_error
+from headwater.statements.files.stored_values import as_stored, is_stored_as_null, is_stored_otherwise
 from headwater.statements.internal_names import InternalNames
 from headwater.statements.upsert.history_columns import check_table, stored_type
 from headwater.statements.write.upsert_options import KEYS, Upsert, find_column, find_keys, find_left_out
@@ -73,14 +75,10 @@ from headwater.statements.write.upsert_options import KEYS, Upsert, find_column,
 _UNORDERED = ("void", "variant", "interval")
 #: Types of one value that columns may have and keys may not.
 _NO_KEYS = ("void", "variant", "interval")
-#: The text by which Spark names the partition of nulls.
-_NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 #: The most columns of a row that an error shows.
 _MOST_SHOWN = 30
 #: The declared type of a text that is stored with blanks up to its length.
 _CHARACTERS = re.compile(r"char\((\d+)\)", re.IGNORECASE)
-#: Spark's metadata key for the collations of a column's texts: of the column itself, under its name.
-_COLLATIONS = "__COLLATIONS"
 
 
 @dataclass(frozen=True)
@@ -92,7 +90,7 @@ class Events:
     :param sequence: the type of the sequence; None without one.
     :param as_stored: keys, and what the sequence is computed from, as the table has them, by names in lower case.
     :param references: the columns that the sequence is computed from.
-    :param partitions: the names of the key columns, in lower case, that are partition columns.
+    :param partitions: the names of the partition columns, in lower case.
     """
 
     upsert: Upsert
@@ -175,8 +173,8 @@ def events_of(
         kind, references = _sequence(upsert, upsert.sequence, rows, stored, table, statement)
     names = InternalNames.beside([*rows.names, *seen.names])
     as_stored = {name.lower(): find_column(name, seen, KEYS) for name in [*upsert.keys, *references]}
-    of_partitions = frozenset(name.lower() for name in partitions) & {key.name.lower() for key in keys}
-    return Events(upsert, stored, keys, kind, as_stored, references, names, of_partitions)
+    folded = frozenset(name.lower() for name in partitions)
+    return Events(upsert, stored, keys, kind, as_stored, references, names, folded)
 
 
 def _check_not_computed(upsert: Upsert, table: StructType) -> None:
@@ -252,6 +250,10 @@ def prepare(events: Events, plan: int, statement: Statement) -> Query:
         # What it is computed from need not be stored.
         added.append(_sequence_of(events, statement))
     rows: Rows = select(*columns, *added, rows=Relation(plan))
+    if others := _partitions_beside_keys(events):
+        # Nulls leave values as they are, and so does what is stored as null.
+        values = [Alias(as_stored(Column(c.name)), c.name) if c in others else Column(c.name) for c in events.schema]
+        rows = select(*values, *(Column(each.name) for each in added if isinstance(each, Alias)), rows=rows)
     rows = select(STAR, rows=rows, where=_no_null_key(events))
     if (stored := _no_key_stored_as_null(events)) is not None:
         rows = select(STAR, rows=rows, where=stored)
@@ -337,13 +339,6 @@ def _as_stored(column: StructField, stored: StructField | None) -> Expression:
     return value if isinstance(value, Column) else Alias(value, column.name)
 
 
-def collated(value: Expression, column: StructField) -> Expression:
-    """A value that is compared as those of a column are."""
-    of_fields = column.metadata.get(_COLLATIONS)
-    name = of_fields.get(column.name) if isinstance(of_fields, Mapping) else None
-    return value if name is None else call("collate", value, Text(str(name).rpartition(".")[2]))
-
-
 def _no_null_key(events: Events) -> Expression:
     holds = every(*(is_not_null(Column(key.name)) for key in events.keys))
     assert holds is not None
@@ -354,23 +349,22 @@ def _no_null_key(events: Events) -> Expression:
 
 def _no_key_stored_as_null(events: Events) -> Expression | None:
     """Spark writes some values of a partition column as null; None where no key is such a column."""
-    binary, found = PrimitiveType("binary"), list[tuple[Expression, Expression]]()
-    for key in events.keys:
-        value = Column(key.name)
-        if key.name.lower() not in events.partitions or key.type not in (PrimitiveType("string"), binary):
-            continue
-        # By their bytes, whatever the collation.
-        is_null = infix(
-            "OR",
-            equal(call("octet_length", value), Number(0)),
-            equal(Cast(value, binary), Cast(Text(_NULL_PARTITION), binary)),
-        )
-        found.append((is_null, Text(key.name)))
+    found = [
+        (is_stored_as_null(Column(key.name)), Text(key.name))
+        for key in events.keys
+        if key.name.lower() in events.partitions and is_stored_otherwise(key)
+    ]
     if not found:
         return None
     fill = {"column": Case(tuple(found)), "row": _shown_as_text(events.schema.fields)}
     error = row_error("HEADWATER_UPSERT_KEY_STORED_AS_NULL", fill)
     return Case(tuple((is_null, error) for is_null, _ in found), TRUE)
+
+
+def _partitions_beside_keys(events: Events) -> list[StructField]:
+    """The partition columns that are no keys, of which some values are stored as null."""
+    wanted = events.partitions - {key.name.lower() for key in events.keys}
+    return [column for column in events.schema if column.name.lower() in wanted and is_stored_otherwise(column)]
 
 
 def _one_of_each(events: Events, rows: Rows, keys: Sequence[Expression]) -> Query:

@@ -31,6 +31,7 @@ from headwater.statements.files.change_data import change_column, deleted_rows, 
 from headwater.statements.files.copied_rows import CopiedRows, copy_job
 from headwater.statements.files.data_footers import live_rows
 from headwater.statements.files.distribution import Gathering, gathering
+from headwater.statements.files.partitions import in_partitions
 from headwater.statements.files.rows import Target, Written, describe_files, parsed_by_spark
 from headwater.transaction import Transaction
 
@@ -87,7 +88,9 @@ def remove_replaced(
         predicate = _partitions_predicate(snapshot, written.files)
         if predicate is not None:
             txn.read_where([predicate])
-            removed = snapshot.files.filter(_in_partitions(snapshot.files, written.files))
+            files, columns = snapshot.files, txn.definition.partition_fields
+            partitions = [file.partition_values for file in written.files]
+            removed = files.filter(in_partitions(statement, files["partition_values"], columns, partitions))
     elif overwrite.predicate is not None:
         if overwrite.plain == UNKNOWN:
             txn.read_whole_table()
@@ -195,12 +198,6 @@ def row_checks(overwrite: Overwrite, statement: Statement) -> list[tuple[Check, 
     if overwrite.predicate is None or not statement.flag(_CHECKS_ROWS, True):
         return []
     return [(Check("replaceWhere", overwrite.predicate, "check"), "DELTA_REPLACE_WHERE_MISMATCH")]
-
-
-def _in_partitions(files: pa.Table, written: Iterable[AddFile]) -> pa.Array:
-    """Which files lie in the partitions just written."""
-    wanted = {tuple(sorted(file.partition_values.items())) for file in written}
-    return pa.array([tuple(sorted(values)) in wanted for values in files["partition_values"].to_pylist()], pa.bool_())
 
 
 def _partitions_predicate(snapshot: Snapshot, written: Iterable[AddFile]) -> Predicate | None:

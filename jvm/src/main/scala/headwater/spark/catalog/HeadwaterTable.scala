@@ -120,8 +120,7 @@ class HeadwaterTable(
     reached.relationOver(index, StoreOptions.others(options))
   }
 
-  def partitionSchema: StructType =
-    StructType(partitionColumns.map(c => tableSchema(tableSchema.fieldNames.indexWhere(_.equalsIgnoreCase(c)))))
+  def partitionSchema: StructType = HeadwaterTable.partitionSchema(tableSchema, partitionColumns)
 
   private[spark] def relationOver(index: HeadwaterFileIndex, options: Map[String, String] = Map.empty): LogicalRelation = {
     val format = new HeadwaterParquetFileFormat(
@@ -138,6 +137,13 @@ class HeadwaterTable(
 }
 
 object HeadwaterTable {
+  /**
+   * The partition columns of a schema as a scan has them. A log may have null in a NOT NULL column: no file holds these values, and other
+   * writers have the empty string for them, which is null. Spark must not take it for a value.
+   */
+  def partitionSchema(schema: StructType, names: Seq[String]): StructType =
+    StructType(names.map(name => schema(schema.fieldNames.indexWhere(_.equalsIgnoreCase(name))).copy(nullable = true)))
+
   /** Asks the handler for the table at a location. */
   def load(
       session: SparkSession,

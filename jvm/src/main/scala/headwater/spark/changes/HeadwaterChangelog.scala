@@ -8,7 +8,7 @@ import headwater.spark.bridge.{Bridge, SchemaText, StoreOptions, TableLocation}
 import headwater.spark.bridge.messages.{
   AsksForChangesRequest, ChangeGroup, ChangesAnswer, ChangesBound, ChangesForm, FunctionArgument, TableChangesRequest
 }
-import headwater.spark.catalog.ColumnsTable
+import headwater.spark.catalog.{ColumnsTable, HeadwaterTable}
 import headwater.spark.scan.TableState
 import headwater.spark.shims.ChangelogShim
 import org.apache.spark.sql.SparkSession
@@ -60,7 +60,7 @@ class HeadwaterChangelog(session: SparkSession, store: StoreOptions, load: => Ch
     } else {
       val first = relations.head
       val output = seen.map(_.zip(first.output).map { case (before, column) =>
-        before.withName(column.name).asInstanceOf[AttributeReference]
+        before.withName(column.name).withNullability(column.nullable).asInstanceOf[AttributeReference]
       })
       val known = first.copy(output = output.getOrElse(first.output))
       if (relations.size == 1) known else Union(known +: relations.tail)
@@ -69,7 +69,7 @@ class HeadwaterChangelog(session: SparkSession, store: StoreOptions, load: => Ch
 
   private def toRelation(group: ChangeGroup): LogicalRelation = {
     val columns = SchemaText.read(info.fileSchema)
-    val partitions = StructType(group.partitionColumns.map(c => columns(columns.fieldNames.indexWhere(_.equalsIgnoreCase(c)))))
+    val partitions = HeadwaterTable.partitionSchema(columns, group.partitionColumns)
     val state = TableState(
       path,
       info.version,

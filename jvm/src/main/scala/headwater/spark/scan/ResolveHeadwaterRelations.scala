@@ -26,7 +26,7 @@ case class ResolveHeadwaterRelations(session: SparkSession) extends Rule[Logical
         HeadwaterChangelog.asked(session, options).foreach(HeadwaterChangelog.load(session, table.location, Nil, _, timeTravel = true))
         val read = table.toRelation(options.asCaseSensitiveMap().asScala.toMap)
         read.copy(output = read.output.zip(output).map { case (column, seen) =>
-          seen.withName(column.name).asInstanceOf[AttributeReference]
+          seen.withName(column.name).withNullability(column.nullable).asInstanceOf[AttributeReference]
         })
     }
 }

@@ -5,6 +5,7 @@ import headwater.spark.bridge.messages.{NotOfOneRowRequest, ReplaceConditionRequ
 import headwater.spark.catalog.HeadwaterTable
 import headwater.spark.dml.{DmlClause, DmlPieces, DmlTarget}
 import org.apache.spark.sql.{AnalysisException, SparkSession}
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
 import org.apache.spark.sql.catalyst.plans.Inner
@@ -56,7 +57,7 @@ object PlanHeadwaterReplace {
       byName: Boolean,
       casts: Boolean = true,
       isSql: Boolean = false): HeadwaterReplaceCommand = {
-    val query = VariableResolver.withVariableValues(rows)
+    val asGiven = VariableResolver.withVariableValues(rows)
     val answer = Bridge.call(
       session,
       ReplaceTargetRequest(
@@ -64,13 +65,14 @@ object PlanHeadwaterReplace {
         name = table.name(),
         version = table.snapshotVersion,
         tableId = table.info.tableId,
-        source = query.schema.json,
+        source = asGiven.schema.json,
         byName = byName,
         using = criteria.map(_.using).getOrElse(Nil),
         hasCondition = criteria.exists(_.on.isDefined),
         isSql = isSql,
         options = options),
       table.location)
+    val query = asStored(session, asGiven, answer)
     val seen =
       answer.target.map(new HeadwaterTable(session, table.path, table.asked, table.catalogTable, _, table.store)).getOrElse(table)
     val target = DmlTarget(seen, Nil)
@@ -91,6 +93,20 @@ object PlanHeadwaterReplace {
     val pieces = DmlPieces(target, Some(query), Some(condition), matched = Seq(DmlClause("delete", None)), notMatched = Seq(clause))
     HeadwaterReplaceCommand(seen, pieces, answer.using, answer.condition, options)
   }
+
+  /** Rows whose values that are stored otherwise are as they are stored, so that a condition sees these. */
+  private def asStored(session: SparkSession, rows: LogicalPlan, answer: ReplaceTargetAnswer): LogicalPlan =
+    if (answer.storedOtherwise.isEmpty) rows
+    else {
+      val columns = rows.output.zipWithIndex.map { case (column, position) =>
+        if (!answer.storedOtherwise.contains(position)) column
+        else {
+          val value = QueryCompiler.parse(session, answer.storedAs).transform { case _: UnresolvedAttribute => column }
+          Alias(value, column.name)(qualifier = column.qualifier)
+        }
+      }
+      SparkInternals.analyzed(session, Project(columns, rows))
+    }
 
   /** The columns of rows that Spark has matched, as expressions over the query. */
   private def values(matched: LogicalPlan, query: LogicalPlan): Seq[Expression] = matched match {

@@ -46,7 +46,7 @@ case class ResolveHeadwaterWrites(session: SparkSession) extends Rule[LogicalPla
     val target = write match {
       case o: OverwriteByExpression if o.deleteExpr != Literal.TrueLiteral =>
         // A predicate that SQL cannot express must not become an overwrite of everything.
-        val condition = VariableResolver.folded(o.deleteExpr)
+        val condition = StoredPartitionValue.in(VariableResolver.folded(o.deleteExpr), table.partitionColumns)
         val text = FilterText.of(condition).getOrElse(throw Bridge.refusal(
           session,
           UnsupportedPredicateRequest(condition.sql, condition.deterministic)))

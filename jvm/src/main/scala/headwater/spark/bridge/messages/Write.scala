@@ -65,7 +65,9 @@ final case class ReplaceTargetAnswer(
     targetKeys: Seq[Int],
     sourceKeys: Seq[Int],
     condition: Option[String],
-    alias: Option[String])
+    alias: Option[String],
+    storedOtherwise: Seq[Int],
+    storedAs: String)
     extends Message
 
 object ReplaceTargetAnswer {
@@ -77,7 +79,9 @@ object ReplaceTargetAnswer {
       in[Seq[Int]]("targetKeys"),
       in[Seq[Int]]("sourceKeys"),
       in[Option[String]]("condition"),
-      in[Option[String]]("alias")))
+      in[Option[String]]("alias"),
+      in[Seq[Int]]("storedOtherwise"),
+      in[String]("storedAs")))
 }
 
 final case class ReplaceRequest(change: ChangeRequest, using: Seq[String], condition: Option[String], options: Map[String, String])

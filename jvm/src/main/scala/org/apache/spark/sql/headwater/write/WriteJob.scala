@@ -5,7 +5,7 @@ import headwater.spark.bridge.{SchemaText, StoreOptions, TableLocation, TaskConf
 import headwater.spark.bridge.messages.WriteSpecification
 import headwater.spark.shims.FileFormatWriterShim
 import headwater.spark.write.RewriteTracking
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, Empty2Null}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.execution.{ProjectExec, QueryExecution, SparkPlan, SQLExecution}
@@ -99,10 +99,7 @@ object WriteJob {
     else {
       val at = if (specification.changeColumn.isDefined) columns.size - 2 else columns.size
       val copied = specification.partitionsInFiles.map(name => columns.indexWhere(_.name == name))
-      val values = copied.map(plan.output).map { value =>
-        // The log has null for an empty string.
-        Alias(if (value.dataType.isInstanceOf[StringType]) Empty2Null(value) else value, value.name)()
-      }
+      val values = copied.map(plan.output).map(value => Alias(value, value.name)())
       val copies = copied.map(columns).zip(values).map { case (column, value) => column.withNullability(true).withExprId(value.exprId) }
       (ProjectExec(plan.output.patch(at, values, 0), plan), columns.patch(at, copies, 0))
     }
