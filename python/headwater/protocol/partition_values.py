@@ -6,11 +6,11 @@ beside its files, so each distinct text is parsed once.
 An empty text is null, for every type. Writers disagree about strings: Delta Lake's own connector reads ``""`` as an
 empty string and never writes it, and delta-rs writes it for an empty string and reads null. The protocol says null, and
 Spark writes an empty string as null. So as an empty string, such a value could not be written again: any rewrite of its
-file would change it. Promise: whoever asks :func:`texts_of`, :func:`text_of` or the typed values never sees an empty
-text. What the log has stays as it is, for readers that read it otherwise.
+file would change it. Promise: :func:`texts_of`, :func:`text_of` and the typed values never have an empty text. The log
+itself keeps what it has, for readers that read it otherwise.
 
-The name of a column is that of its field. A writer may have spelled it in other case, as Spark allows: its values are
-found by either spelling.
+The name of a column is that of its field. A writer may spell it in another case, as Spark allows. Its values are found
+all the same.
 """
 
 from __future__ import annotations

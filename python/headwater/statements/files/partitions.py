@@ -69,7 +69,7 @@ def _keys(statement: Statement, column: StructField, texts: Iterable[str | None]
 
 
 def _equal_texts(statement: Statement, column: StructField, texts: Sequence[str]) -> dict[str | None, Hashable]:
-    """For each text the first of those that are equal to it under the column's collation, as Spark finds it."""
+    """A text for each text: the same one for texts that are equal under the column's collation, as Spark compares."""
     numbered = Text(json.dumps([{"n": number, "text": text} for number, text in enumerate(texts)]))
     rows = TableFunction(call("inline", call("from_json", numbered, Text("array<struct<n INT, text STRING>>"))))
     numbers, key = Alias(call("collect_list", Column("n")), "numbers"), collated(Column("text"), column)

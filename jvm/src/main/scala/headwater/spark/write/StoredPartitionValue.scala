@@ -1,7 +1,8 @@
 package headwater.spark.write
 
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.DEFAULT_PARTITION_NAME
-import org.apache.spark.sql.catalyst.expressions.{Attribute, EqualNullSafe, Expression, IsNull, Unevaluable}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Cast, EqualNullSafe, Expression, IsNull, Literal}
+import org.apache.spark.sql.types.{BinaryType, StringType}
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
@@ -10,14 +11,20 @@ import org.apache.spark.unsafe.types.UTF8String
  */
 object StoredPartitionValue {
   def in(condition: Expression, partitionColumns: Seq[String]): Expression = condition.transform {
-    case EqualNullSafe(column: Attribute, value)
-        if value.foldable && !value.exists(_.isInstanceOf[Unevaluable]) && partitionColumns.exists(_.equalsIgnoreCase(column.name)) &&
-          isNull(value.eval()) => IsNull(column)
+    case EqualNullSafe(column: Attribute, value) if isText(column) && partitionColumns.exists(_.equalsIgnoreCase(column.name)) &&
+        isNull(value) => IsNull(column)
   }
 
-  private def isNull(value: Any): Boolean = value match {
-    case text: UTF8String => text.numBytes == 0 || text.toString == DEFAULT_PARTITION_NAME
-    case bytes: Array[Byte] => isNull(UTF8String.fromBytes(bytes))
+  private def isText(column: Attribute): Boolean = column.dataType match {
+    case _: StringType | BinaryType => true
+    case _ => false
+  }
+
+  /** Whether a literal, as it is or cast to the column's type, is stored as null. */
+  private def isNull(value: Expression): Boolean = value match {
+    case cast: Cast => isNull(cast.child)
+    case Literal(text: UTF8String, _) => text.numBytes == 0 || text.toString == DEFAULT_PARTITION_NAME
+    case Literal(bytes: Array[Byte], _) => isNull(Literal.create(UTF8String.fromBytes(bytes), StringType))
     case _ => false
   }
 }
