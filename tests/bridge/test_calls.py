@@ -33,7 +33,7 @@ def test_circles_of_objects_are_gone_after_some_calls() -> None:
     try:
         for _ in range(150):
             answer = entry.call("table_exists", json.dumps({"session": {}, "request": {"table": "/t"}}), None)
-            assert json.loads(answer) == {"result": True}
+            assert json.loads(answer)["result"] is True
         assert [reference() is None for reference in left[:99]] == [True] * 99
     finally:
         gc.set_threshold(*before)

@@ -494,7 +494,7 @@ def test_deep_clones_in_a_random_history(tmp_path, make_statement, seed):
 
 def check_ids_of_paths(path):
     """Whoever compares two versions by paths, as RESTORE does, finds the same rows under the same ids."""
-    ids = {}
+    ids: dict = {}
     for version in range(snapshot(path).version + 1):
         for row in map(file_of, snapshot(path, version).files.to_pylist()):
             given = row.base_row_id, row.default_row_commit_version

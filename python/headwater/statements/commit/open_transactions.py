@@ -162,6 +162,12 @@ class OpenTransaction:
         with self._lock:
             return [log for log in self._logs.values() if log.noted and not log.commits]
 
+    @property
+    def paths(self) -> list[str]:
+        """The tables that it has looked at."""
+        with self._lock:
+            return list(self._logs)
+
     def has_looked_at(self, table: Snapshot) -> bool:
         """Whether it has looked at a table, by whatever path."""
         return any(

@@ -251,12 +251,12 @@ def _query(
     holding = check_conditions(table_checks(target, provided) if enforce else [], target, of_table)
     holding += check_conditions(extra_checks, target, parsed_by_spark(statement))
     stored = [f for f in schema if not is_void(f)]
-    rows = Relation(plan)
+    rows: Rows = Relation(plan)
     adds = computed or ids or holding
     otherwise = columns_stored_otherwise(target.definition)
     in_files = otherwise if target.definition.has_partition_columns_in_files else []
     if not adds and not has_more and not in_files and [f.name for f in stored] == list(provided):
-        return rows if gathered is None else gathered.of(rows, target.partition_columns)
+        return Relation(plan) if gathered is None else gathered.of(rows, target.partition_columns)
     # What is computed and checked sees values as they are stored. The writer gets those of the rows, in whose order
     # the rows may be, unless the files have them too.
     names = InternalNames.beside([*schema.names, *provided])

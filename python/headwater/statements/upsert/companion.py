@@ -68,12 +68,13 @@ from headwater.sql.composing import (
 from headwater.statements.commit.committing import commit, removals, transaction
 from headwater.statements.commit.opening import Options, open_if_there, open_snapshot
 from headwater.statements.commit.rerunning import RETRIED
+from headwater.statements.files.partitions import collated
 from headwater.statements.files.rows import Target, Written, describe_files, specification
 from headwater.statements.files.scans import relation_over
 from headwater.statements.upsert import binding, companion_files
 from headwater.statements.upsert.binding import Mark
 from headwater.statements.upsert.companion_files import Upkeep
-from headwater.statements.upsert.events import Events, collated, of_same_keys
+from headwater.statements.upsert.events import Events, of_same_keys
 from headwater.transaction import Transaction
 from headwater.transaction.commit_info import default_engine_info
 from headwater.transaction.pending import PendingLog

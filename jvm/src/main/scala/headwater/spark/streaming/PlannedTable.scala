@@ -13,7 +13,11 @@ import org.apache.spark.sql.headwater.streaming.TableForStreams
  *
  * @param catalogTable the catalog's entry as it will be; None for a table that is only a path
  */
-final class PlannedTable(val identifier: Identifier, val path: String, val catalogTable: Option[CatalogTable], creation: Map[String, String] => Unit)
+final class PlannedTable(
+    val identifier: Identifier,
+    val path: String,
+    val catalogTable: Option[CatalogTable],
+    creation: Map[String, String] => Unit)
     extends TableForStreams
     with ColumnsTable {
   private var created = false

@@ -11,8 +11,9 @@ import org.apache.spark.unsafe.types.UTF8String
  */
 object StoredPartitionValue {
   def in(condition: Expression, partitionColumns: Seq[String]): Expression = condition.transform {
-    case EqualNullSafe(column: Attribute, value) if isText(column) && partitionColumns.exists(_.equalsIgnoreCase(column.name)) &&
-        isNull(value) => IsNull(column)
+    case EqualNullSafe(column: Attribute, value)
+        if isText(column) && partitionColumns.exists(_.equalsIgnoreCase(column.name)) &&
+          isNull(value) => IsNull(column)
   }
 
   private def isText(column: Attribute): Boolean = column.dataType match {
