@@ -19,8 +19,8 @@ OTHER_SPARKS = "HEADWATER_OTHER_SPARKS"
 class JarBuildHook(BuildHookInterface[Any]):
     """Builds the JARs into the source tree, then lists them among the files of the wheel.
 
-    They fit the PySpark of the environment that the wheel is built from, mostly to be installed there: also if the
-    build is isolated from it, and gets a newer PySpark for its compiler. A JAR that cannot be built ends the build.
+    They fit the PySpark of the environment that the build is started from, where the wheel is usually installed, even
+    if the build is isolated and has a newer PySpark for its compiler. If a JAR cannot be built, the build fails.
     """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

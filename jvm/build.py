@@ -217,11 +217,12 @@ def _find_jdk() -> Path:
 
 
 def sparks_at_hand(others: Iterable[Path] = ()) -> list[Path]:
-    """The ``jars`` folders that a wheel gets JARs from, one for each JAR: the PySpark of the environment that the build
-    is run from, which an isolated build does not see; this process's own; that of ``SPARK_HOME``; other ones.
+    """The ``jars`` folders of the Sparks that a wheel gets JARs for, one for each JAR: those of the PySpark of the
+    environment that starts the build, which an isolated build does not see; of this process's PySpark; of
+    ``SPARK_HOME``; and others.
 
-    :raises BuildError: no Spark is at hand, or Headwater does not run on one of them; such a ``SPARK_HOME`` is left
-        out instead.
+    :raises BuildError: no Spark is at hand, or Headwater does not run on one of them. A ``SPARK_HOME`` that it does not
+        run on is left out.
     """
     found = [jars for jars in (_environments_spark_jars(), _spark_jars_of(_locations())) if jars is not None]
     home = Path(os.environ.get("SPARK_HOME") or os.devnull) / "jars"

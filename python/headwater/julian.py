@@ -1,9 +1,9 @@
 """Days and times counted by the calendar of ``java.util`` and of Spark 2: Julian before 1582-10-15.
 
-Owns the step from such a count to Spark's calendar, proleptic Gregorian as in :mod:`headwater.times`. It keeps what a
-calendar and a clock on the wall show, as Spark's readers do; a day that only the Julian calendar has, like 1500-02-29,
-becomes the next one. Promise: the same days as Spark; the same times as Spark, as far as the system's time zones
-before 1900 are those that Spark knows (regions that the time zone database has joined since are minutes off).
+Owns the step from such a count to Spark's calendar, proleptic Gregorian as in :mod:`headwater.times`. Like Spark's
+readers, it keeps the date and the local time; a day that only the Julian calendar has, like 1500-02-29, becomes the
+next one. Promise: the same days as Spark, and the same times if the system's time zones before 1900 are those that
+Spark knows (regions that the time zone database has merged since are minutes off).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FIRST_DAY = -141_427
 FIRST_MICROSECOND = -2_208_988_800_000_000
 #: In the last year of each of these centuries, only the Julian calendar has a 29th of February, counted from year 100.
 _CENTURIES = [century for century in range(1, 16) if century % 4]
-#: What is added to a day, before the first of the days in ``_SWITCHES`` and from each of them on.
+#: What is added to a day: before the first day of ``_SWITCHES``, and from each of these days on.
 _DIFFERENCES = np.array([2, *(1 - i for i in range(len(_CENTURIES))), 0])
 _SWITCHES = np.array([
     *(days_of(century * 100, 3, 1) - int(_DIFFERENCES[i + 1]) for i, century in enumerate(_CENTURIES)),

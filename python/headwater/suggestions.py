@@ -27,18 +27,18 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def misspelt(name: str, known: Iterable[str]) -> str | None:
-    """The known name that a name is certainly meant to be; None where it may well be a name of its own.
+    """The known name that a name certainly stands for; None if it may be a name of its own.
 
-    It is meant if the name has the same words in another order, case or notation (``merge_schema``), shortens words or
-    writes them out (``idColumns``), lacks the last word or has one more (``partitionOverwrite``), or if a letter or two
-    are missing, wrong or swapped. Two in one word are too many unless it is long: options of other formats differ by a
-    word (``maxFilesPerTrigger``, ``maxLinesPerTrigger``), and a name that is merely similar is another name.
+    A name stands for a known one if it has the same words in another order, case or notation (``merge_schema``),
+    shortens words or writes them out (``idColumns``), lacks the last word or has one more (``partitionOverwrite``), or
+    if one or two letters are missing, wrong or swapped. Two in one word are too many unless the word is long: options
+    of other formats may differ in one word (``maxFilesPerTrigger``, ``maxLinesPerTrigger``).
     """
     words = _words(name)
     return next((other for other in known if _is_meant(words, _words(other))), None)
 
 
-#: From so many letters on, a word with two mistakes is still no other word.
+#: A word of at least so many letters may have two mistakes and still be the same word.
 _LONG = 6
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_]+|\d+")
 
@@ -68,8 +68,8 @@ def _is_short_for(one: str, other: str) -> bool:
 
 
 def _edits(one: str, other: str) -> int:
-    """How many letters to insert, delete, replace or swap with the next one make a word another: the distance of
-    optimal string alignment.
+    """How many letters must be inserted, deleted, replaced or swapped with the next one to turn a word into another:
+    the distance of optimal string alignment.
     """
     before: list[int] = []
     row = list(range(len(other) + 1))

@@ -152,7 +152,8 @@ def test_any_name_is_refused_or_passes(name):
     for how in ({"in_sql": True}, {"only_known_of": "A stream"}):
         error = refusal({name: "x"}, **how)
         assert (error is not None) == others
-        assert error is None or error.parameters["subject"] == how.get("only_known_of", "WITH of a Delta table")
+        subject = how.get("only_known_of", "The WITH clause of a Delta table")
+        assert error is None or error.parameters["subject"] == subject
         assert refusal({name: None}, **how) is None
 
 

@@ -49,8 +49,8 @@ _running: dict[int, tuple[str, int]] = {}
 
 
 def running_since(table: str) -> int | None:
-    """When the oldest call about a table, by whatever path, began that other threads of this process work for, in
-    milliseconds since the epoch; None where there is none.
+    """When the oldest call about a table that other threads of this process work on began, in milliseconds since the
+    epoch, by whatever path it names the table; None if no such call runs.
     """
     own = threading.get_ident()
     running = list(_running.items())

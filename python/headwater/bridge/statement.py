@@ -244,8 +244,8 @@ class Statement:
         return _NOTED_KEYS.decode(self._context.notedKeys()).keys
 
     def runs_in(self, transaction: str) -> list[SparkRun]:
-        """When Spark ran the statements of any session's open transaction: the running ones, and the ended ones that
-        it still remembers.
+        """When Spark ran the statements of an open transaction, of any session: those that run, and the ended ones that
+        Spark still remembers.
         """
         return _SPARK_RUNS.decode(self._context.runsIn(transaction))
 
@@ -325,9 +325,8 @@ class Statement:
         return self._placed[text]
 
     def place_stored(self, text: str) -> int:
-        """The same as :meth:`place` for an expression that a table's log has, and so whoever may write that.
-
-        ``HEADWATER_STORED_EXPRESSION_REFUSED`` for one that is about more than a row: a subquery, or code.
+        """The same as :meth:`place` for an expression in a table's log, which anybody who writes the log may have put
+        there. ``HEADWATER_STORED_EXPRESSION_REFUSED`` if it has a subquery or calls a method of Java.
         """
         if text not in self._placed_stored:
             self._placed_stored[text] = self._context.addStored(text)

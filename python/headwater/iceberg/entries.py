@@ -3,8 +3,8 @@
 Owns the steps that bring an entry to a metadata file of this package: the first time the file is registered; later the
 catalog is given what is new since the state that it has, as one commit on condition that nobody changed it meanwhile.
 So each kind of catalog keeps its own way: it writes a metadata file of its own, and readers see one state or the next.
-Promises: an entry of another table, or one that another writer has committed to, is left as it is. What a table or an
-entry says makes pyiceberg import nothing: only properties of the catalog, which the operator gives, name code.
+Promises: an entry of another table, or one that another writer has committed to, is left as it is. Nothing in a table
+or an entry makes pyiceberg import code: only the operator's properties of the catalog name code.
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ _ATTEMPTS = 5
 _DEFAULTS = {"write.metadata.delete-after-commit.enabled": "true"}
 
 
-#: What imports a class that a property of a table or an entry names, by pyiceberg's module.
+#: pyiceberg's functions that import a class by its name, which a property of a table or an entry may give.
 _IMPORTERS = (
     (pyiceberg.io, "_import_file_io"),
     (pyiceberg.io.pyarrow, "_import_retry_strategy"),
     (pyiceberg.table.locations, "_import_location_provider"),
 )
 _OWN_CLASSES = frozenset(name for names in pyiceberg.io.SCHEMA_TO_FILE_IO.values() for name in names)
-#: What the operator's properties of the catalog name beside these.
+#: Classes that the operator's properties of the catalog name.
 _allowed: frozenset[str] = frozenset()
 
 
 def import_only(names: Iterable[str]) -> None:
-    """From here on, pyiceberg imports no classes of others but those that properties of the operator's catalog name.
+    """From now on, pyiceberg imports no classes but its own and those that the operator's properties name.
 
     :raises AttributeError: this release of pyiceberg imports them in another way.
     """
@@ -74,7 +74,7 @@ def import_only(names: Iterable[str]) -> None:
 
 @cache
 def _guard() -> None:
-    """Pyiceberg also takes names of classes from properties of tables, which anybody who changes a table can set."""
+    """pyiceberg also takes names of classes from properties of tables, which anybody who changes a table can set."""
     for module, name in _IMPORTERS:
         setattr(module, name, _guarded(getattr(module, name)))
 

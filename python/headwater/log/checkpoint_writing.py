@@ -213,7 +213,7 @@ class _ActionFile:
     """A Parquet file of actions under way, in memory: a struct column a kind, in each row all but one of them null."""
 
     def __init__(self, types: Mapping[str, pa.DataType]) -> None:
-        # Else a Spark whose session has another mode would refuse the days of statistics before 1582, or move them.
+        # Without it, a Spark in another mode would refuse days before 1582 in the statistics, or move them.
         self.schema = pa.schema(list(types.items()), metadata=dict(PROLEPTIC_GREGORIAN))
         self.num_rows = 0
         self._sink = io.BytesIO()

@@ -25,8 +25,8 @@ from headwater.protocol.actions import AddCDCFile, DeletionVector, DomainMetadat
 _WRONG = (KeyError, TypeError, AttributeError, ValueError, OverflowError, pa.ArrowException)
 
 _EMPTY = (
-    "the file is empty, as its writer was cut off. If no later version is there and that writer no longer runs, delete "
-    "the file: then the table is at the version before"
+    "the file is empty, because its writer was interrupted. If there is no later version and that writer no longer "
+    "runs, delete the file: the table is then at the version before it"
 )
 
 

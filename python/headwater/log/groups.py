@@ -10,8 +10,8 @@ Who makes groups is :mod:`headwater.transaction.groups`, which has the steps and
 - A *note* beside a participant's log, ``_delta_log/_transactions/<id>.settled.json``, says that nothing is left to do
   about the group there, so that a reader needs no right to the coordinator; beside the coordinator's, only that it was
   undone, and by which version.
-- A *sign of life* beside the coordinator's log, ``_delta_log/_transactions/<id>.alive.json``, says that the group's
-  writer is at work: it changes as long as that is so. It is there only where the writer takes long.
+- A *sign of life* in the coordinator's log, ``_delta_log/_transactions/<id>.alive.json``, changes as long as the
+  group's writer is at work. It exists only if the writer takes long.
 - What is not there any more was settled: a decision goes only after the commits that it is about. A group is aborted
   only on evidence: another commit has the place of one of its own, or what was staged for a free place is gone.
 
@@ -71,7 +71,7 @@ DIRECTORY = "_transactions"
 #: Seconds without a sign of life after which a group that cannot be finished is aborted: its writer may be about to
 #: move a commit behind that of another, which takes milliseconds.
 PATIENCE = 10.0
-#: Seconds between a writer's signs of life, and those after which it gives no more: what hangs so long is no work.
+#: Seconds between a writer's signs of life, and those after which it gives no more: a writer that takes so long hangs.
 _BETWEEN_SIGNS, _LONGEST_WORK = PATIENCE / 4, 300.0
 #: How many commits of a log are looked through for that of a group.
 _MOST_COMMITS = 1000
@@ -81,8 +81,8 @@ MOST_PARTICIPANTS = 100
 _NOT_TO_READ = (PermissionError, IsADirectoryError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
 #: Groups that are known to be settled here, by table, each with the version that undid it, or 0.
 _known: Recent[tuple[str, str], int] = Recent()
-#: When a group was seen that could not be finished, by the monotonic clock, and the sign of life that it had: first, or
-#: when the sign had changed.
+#: Groups that could not be finished: when each was first seen or its sign of life last changed, by the monotonic clock,
+#: and that sign.
 _seen: Recent[str, tuple[float, bytes | None]] = Recent()
 
 #: Takes a commit of a table back, given its version and the group's id: the version that undoes it, or None where that
@@ -321,7 +321,7 @@ class AtWork:
 
     @contextlib.contextmanager
     def on(self, store: Store, group: Group) -> Iterator[None]:
-        """What its writer does within is work on a group: nobody else gives the group up."""
+        """Within it, the writer works on a group, and nobody else gives the group up."""
         self._until[group.id] = time.monotonic() + _LONGEST_WORK
         signs = _Signs(store, group)
         try:
@@ -335,7 +335,7 @@ AT_WORK = AtWork()
 
 
 class _Signs:
-    """Gives signs of life for other processes, in a thread of its own: a store that is slow does not hold them up."""
+    """Gives signs of life for other processes, in a thread of its own, so that a slow commit does not delay them."""
 
     def __init__(self, store: Store, group: Group) -> None:
         self._store, self._group, self._given = store, group, 0

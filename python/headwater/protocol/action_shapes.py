@@ -181,7 +181,7 @@ def _texts(value: Any, name: str) -> list[str]:
 def text_map(value: Any, name: str) -> dict[str, str | None]:
     """A JSON object of texts and nulls; in a checkpoint's rows, a list of pairs.
 
-    Some writers leave out the quotes of a number or of true: what they mean is the text, as other readers take it.
+    Some writers leave out the quotes of a number or of true. Such a value stands for its text, as for other readers.
 
     :raises TypeError, UnicodeEncodeError: a value is an object or an array, or text that UTF-8 cannot encode.
     """

@@ -4,13 +4,13 @@ Owns the parsing that the protocol's chapter "Partition Value Serialization" ask
 beside its files, so each distinct text is parsed once.
 
 An empty text is null, for every type. Writers disagree about strings: Delta Lake's own connector reads ``""`` as an
-empty string and never writes it, and delta-rs writes it for an empty string and reads null. The protocol says null, and
-Spark writes an empty string as null. So as an empty string, such a value could not be written again: any rewrite of its
-file would change it. Promise: :func:`texts_of`, :func:`text_of` and the typed values never have an empty text. The log
-itself keeps what it has, for readers that read it otherwise.
+empty string and never writes it; delta-rs writes it for an empty string and reads null. The protocol says null, and
+Spark writes an empty string as null: a rewrite of the file would turn an empty string into null. Promise:
+:func:`texts_of`, :func:`text_of` and the typed values never have an empty text. The log itself keeps what it has, for
+readers that read it otherwise.
 
-The name of a column is that of its field. A writer may spell it in another case, as Spark allows. Its values are found
-all the same.
+Writers may spell the name of a column in another case than its field, as Spark allows. Its values are found all the
+same.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ def parse_value(text: str | None, data_type: DataType, time_zone: str = "UTC") -
 
 
 def key_of(text: str | None, data_type: DataType, time_zone: str = "UTC") -> Hashable:
-    """What two texts of a column share if and only if their values are equal; the text itself where it is none of the
-    type. Strings are equal by their bytes.
+    """What two texts of a column share if and only if their values are equal; the text itself if it is no value of the
+    type. Strings are compared by their bytes.
     """
     try:
         value = parse_value(text, data_type, time_zone)

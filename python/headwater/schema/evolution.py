@@ -33,9 +33,8 @@ _GROW = (
     "overwriteSchema = true. Otherwise select and cast the data to the table's columns."
 )
 _OTHER_CASE = (
-    "This session tells names apart by case (spark.sql.caseSensitive = true), but a table cannot have columns whose "
-    "names differ in case alone. Give the data's columns the names of the table's, or set spark.sql.caseSensitive to "
-    "false."
+    "This session distinguishes names by case (spark.sql.caseSensitive = true), but a table cannot have columns whose "
+    "names differ in case alone. Rename the data's columns as in the table, or set spark.sql.caseSensitive to false."
 )
 #: Metadata of a DataFrame's column that must not become a new table column's: it speaks of another table.
 _OWN_METADATA = ("delta.", CURRENT_DEFAULT, EXISTS_DEFAULT)

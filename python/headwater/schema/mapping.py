@@ -35,8 +35,8 @@ def check_mode_change(old: Mapping[str, str], new: Mapping[str, str]) -> None:
 
 
 def check_enabling(schema: StructType, table_path: str) -> None:
-    """Refuse to map columns whose fields still say of an earlier mapping what the files do not have: from then on, old
-    rows would be read by names that are in no file.
+    """Refuse to map columns whose fields still have ids or physical names from an earlier mapping: old rows would be
+    read by names that are in no file.
 
     :param schema: of a table that maps no columns. Its files have the logical names.
     :raises HeadwaterError:

@@ -28,9 +28,9 @@ def _visible(field: StructField) -> dict[str, Any]:
 
 
 def changed(then: StructType, now: StructType) -> bool:
-    """Whether a query analysed with one schema cannot be run with the other: a column is gone, its type or its promise
-    of no nulls is another, or another column has its name since it was renamed. Columns added later do not matter. If a
-    column is gone from the files, another of the same name stands for it, as in a table that was created again.
+    """Whether a query analysed with one schema cannot be run with the other: a column is gone, its type has changed, it
+    may have nulls now, or it was renamed and another column has its name. Columns added later do not matter. If no
+    column has its physical name, the column of its logical name replaces it, as in a table that was created again.
     """
     return not _reads(then, now)
 

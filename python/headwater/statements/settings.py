@@ -70,7 +70,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "spark.headwater.transactions.idleSeconds",
         "3600",
-        "seconds in which no statement runs, after which a transaction over several statements ends",
+        "seconds without a running statement after which a transaction over several statements ends",
     ),
     Setting(
         "spark.headwater.hook.<name>.before",
@@ -219,8 +219,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         f"{_DELTA}.constraints.allowUnenforcedNotNull.enabled",
         "false",
-        "CREATE, REPLACE and ADD COLUMN leave out NOT NULL inside arrays and maps, which cannot be enforced; else they "
-        "refuse it",
+        "CREATE, REPLACE and ADD COLUMN ignore NOT NULL inside arrays and maps, which cannot be enforced; without the "
+        "setting, they refuse it",
     ),
     Setting(
         f"{_DELTA}.constraints.assumesDropIfExists.enabled",
@@ -382,11 +382,11 @@ UNUSED_SETTINGS: Mapping[str, str] = {
     "spark.io.delta.storage.": _STORES,
     "spark.hadoop.delta.enableFastS3AListFrom": "logs are listed by Hadoop's own connector",
 }
-#: Settings of Spark's own, each with a value that does nothing here.
+#: Spark's own settings, each with a value that does nothing here.
 UNUSED_VALUES: Mapping[str, tuple[str, str]] = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": (
         "LEGACY",
-        "days and times are always written in the calendar of Parquet and of other engines; Spark reads the same rows",
+        "dates and times are always written in Parquet's calendar, which all engines read; Spark reads the same values",
     ),
 }
 
@@ -415,7 +415,7 @@ def markdown() -> str:
     ]
     lines += ["| setting | instead |", "| --- | --- |"]
     lines += [f"| `{name}{'*' if name.endswith('.') else ''}` | {why} |" for name, why in UNUSED_SETTINGS.items()]
-    lines += ["", "Of Spark's own settings, these values do nothing here, and are warned of once.", ""]
+    lines += ["", "These values of Spark's own settings do nothing here. A session that has one is warned once.", ""]
     lines += ["| setting | instead |", "| --- | --- |"]
     lines += [f"| `{name}` = `{value}` | {why} |" for name, (value, why) in UNUSED_VALUES.items()]
     lines += ["", "This file is generated: `python -m headwater.statements.settings > docs/settings.md`.", ""]

@@ -123,8 +123,8 @@ def absolute_path(table_path: str, path: str) -> str:
 
 
 def is_same_place(path: str, other: str) -> bool:
-    """Whether two paths of directories lead to one place, as far as their stores know: by links, or by another spelling
-    of a URI.
+    """Whether two paths of directories lead to one place, by links or by another spelling of a URI, as far as their
+    stores can tell.
     """
     if path == other:
         return True
@@ -138,7 +138,7 @@ def is_same_place(path: str, other: str) -> bool:
 
 
 def may_be_same_place(path: str, other: str) -> bool:
-    """As :func:`is_same_place`, and True where their stores cannot tell: one store may have several names."""
+    """As :func:`is_same_place`, but True if their stores cannot tell: one store may have several names."""
     return is_same_place(path, other) or (_root(path) != _root(other) and not (_is_local(path) or _is_local(other)))
 
 
@@ -153,7 +153,7 @@ def _normal(path: str) -> str:
 
 
 def _root(path: str) -> str:
-    """Scheme and authority, whose case does not count."""
+    """Scheme and authority in lower case, as their case does not matter."""
     return "/".join(path.split("/", 3)[:3]).lower() if SCHEME.match(path) else ""
 
 

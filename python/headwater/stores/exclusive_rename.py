@@ -1,7 +1,7 @@
-"""A rename that takes a name only if it is free, in one step, which Python's ``os`` does not have.
+"""An atomic rename that never replaces a file, which Python's ``os`` does not have.
 
-Linux has it as ``renameat2`` with ``RENAME_NOREPLACE``, macOS as ``renamex_np`` with ``RENAME_EXCL``. Not every file
-system can: then nothing is done.
+On Linux, it is ``renameat2`` with ``RENAME_NOREPLACE``; on macOS, ``renamex_np`` with ``RENAME_EXCL``. Not every file
+system supports it: then nothing is done.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def rename_unless_taken(source: str, target: str) -> None:
     """Rename a file within its file system.
 
     :raises FileExistsError: the name is taken; nothing was done.
-    :raises OSError: with ``EINVAL``, ``ENOSYS`` or ``ENOTSUP`` where the file system or this Python cannot.
+    :raises OSError: with ``EINVAL``, ``ENOSYS`` or ``ENOTSUP`` if the file system or this Python does not support it.
     """
     rename = _rename()
     if rename is None:
@@ -33,7 +33,7 @@ def rename_unless_taken(source: str, target: str) -> None:
 
 @cache
 def _rename() -> Callable[[bytes, bytes], int] | None:
-    """The system's function, as bytes to its result; None where its library has none."""
+    """The system's function, from both paths to its result; None if its library has no such function."""
     try:
         library = ctypes.CDLL(None, use_errno=True)
         if sys.platform == "darwin":

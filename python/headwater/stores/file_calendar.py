@@ -1,8 +1,9 @@
-"""Which calendar a Parquet file counts its days and times by.
+"""The calendar that a Parquet file counts its days and times by.
 
-Owns Spark's rule for its readers: Spark 2, and later versions in the mode ``LEGACY``, wrote the calendar of
-:mod:`headwater.julian` and marked the file; a file that does not name the Spark that wrote it has Parquet's own, the
-proleptic Gregorian one, unless a session's settings say otherwise. Times without a time zone are always as they are.
+Owns the rule of Spark's readers. Spark 2, and later versions in the mode ``LEGACY``, wrote the calendar of
+:mod:`headwater.julian`, and later versions mark such files. A file that does not name the Spark that wrote it has
+Parquet's own calendar, the proleptic Gregorian one, unless a session's settings say otherwise. Times without a time
+zone never change.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _VERSION, _ZONE = b"org.apache.spark.version", b"org.apache.spark.timeZone"
 #: What marks a file of Spark, and the first version of Spark that marks them.
 _DAYS_AND_TIMES = (b"org.apache.spark.legacyDateTime", b"3.0.0")
 _INT96 = (b"org.apache.spark.legacyINT96", b"3.1.0")
-#: What a file has to say for Spark to take its days and times as they are, whatever the session's settings are.
+#: With it, Spark takes a file's days and times as they are, whatever the session's settings are.
 PROLEPTIC_GREGORIAN: Mapping[bytes, bytes] = {_VERSION: b"4.0.0"}
 
 
@@ -35,7 +36,7 @@ PROLEPTIC_GREGORIAN: Mapping[bytes, bytes] = {_VERSION: b"4.0.0"}
 class FileCalendar:
     """The calendar of a file.
 
-    :param is_named: whether it is known without a session's settings.
+    :param is_named: whether it is known without the settings of a session.
     :param is_julian: whether days and times are counted by the Julian calendar before 1582-10-15.
     :param is_int96_julian: the same for times of the type INT96.
     :param zone: the writer's time zone, which such times depend on; None if the file does not say.
@@ -106,7 +107,7 @@ def _mapped(values: pa.Array, integers: pa.DataType, change: Callable[[np.ndarra
 
 
 def _zone(name: str | None) -> tzinfo:
-    """A file's time zone: this machine's if the file does not say, UTC if nobody knows its name, both as in Java."""
+    """A file's time zone: this machine's if the file names none, UTC if the name is unknown, both as in Java."""
     name = name or os.environ.get("TZ", "").lstrip(":")
     with suppress(OSError, ValueError):
         if name:

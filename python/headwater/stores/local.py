@@ -2,7 +2,7 @@
 
 Follows the protocol's chapter "Creation of New Log Entries": a commit is put only if no file of its name exists.
 Promises of :meth:`LocalStore.put_if_absent`: exactly one of several writers succeeds, no reader ever sees part of the
-content, and what succeeded survives a crash. A file system that has no step for it is refused.
+content, and what succeeded survives a crash. A file system that offers no way to do so is refused.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LISTED_RATHER = 100
 _MOST_OTHERS = 4
 #: Links in a row that are followed; Linux follows as many.
 _MOST_LINKS = 40
-#: Errors of file systems that have no hard links, such as FAT and some network mounts, or no rename like that.
+#: Errors of file systems without hard links, such as FAT and some network mounts, or without an exclusive rename.
 _CANNOT = frozenset({errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.EINVAL})
 #: Failures to make a name durable that are not a missing ability of the file system.
 _NOT_DURABLE = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT})
@@ -115,8 +115,8 @@ class LocalStore(Store):
 
     @staticmethod
     def _put_by_rename(temporary: str, path: str) -> None:
-        """For file systems without hard links. To create the name first, and then write, would leave half a commit
-        where the process is killed in between: a version that nobody can read, or go beyond.
+        """For file systems without hard links. If the file were created under its name and then written, a process that
+        is killed in between would leave half a commit: a version that nobody can read or follow with another.
         """
         try:
             rename_unless_taken(temporary, path)

@@ -116,7 +116,7 @@ class CommitLoop:
         #: Whether the newest version known goes by its in-commit timestamp; otherwise by the time of its file.
         self._stamped = snapshot is None or snapshot.definition.has_in_commit_timestamps
         self._previous = snapshot.timestamp if snapshot else None
-        #: Called with a winner's bytes before what may wait until it is decided about the winner's group.
+        #: Called with a winner's bytes before a wait until the winner's group is decided.
         self.before_waiting: Callable[[bytes], None] = lambda winner: None
         #: The version to try next.
         self.version = snapshot.version + 1 if snapshot else 0
@@ -173,7 +173,7 @@ class CommitLoop:
         if self._snapshot is not None:
             check_same_table(self._snapshot, self._store)
         for number, (file, data) in enumerate(zip(files, contents, strict=True), version):
-            # One by one: a conflict with one is no reason to wait for those after it.
+            # One by one: after a conflict with one, there is no reason to wait for those after it.
             self.before_waiting(data)
             settle(self._prepared.table_path, self._store, number, data)
             winner = self._winner(number, file, data)

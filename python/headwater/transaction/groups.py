@@ -16,7 +16,7 @@ groups: they see each commit once it is in its log, and may commit between any t
 3. *Put the first*, the coordinator's, which names all others. A lost race is as for any commit. From here on, the group
    is there, and whoever meets it finishes it.
 4. *Publish the others*, by put-if-absent. A commit that loses a race moves behind the winner, if that is no conflict.
-   A winner that is part of another group is waited for until that is decided about.
+   If the winner is part of another group, the commit waits until that group is decided.
 5. *Decide.* The decision is put if absent: committed. This step counts: before it, no reader of ours sees any of the
    commits; after it, all.
 6. *Where a conflict, or the store, stopped step 4:* the decision is that the group is aborted, and each commit that is
@@ -28,8 +28,8 @@ for each other in step 4. It is the order of the tables' identifiers, which are 
 reached. Yet tables that are append-only come after all others, as their commits cannot be undone, and those that a
 group creates come last, as undoing leaves an empty table. Neither lets groups differ: a group that creates a table
 conflicts with all others that have it, and for no longer than it takes to see that. Whether a table is append-only may
-change while groups are at work. One that finds, before it would wait, that it took its tables in another order than the
-table's definition now asks for, gives itself up.
+change while groups are at work. A group that is about to wait, and finds that the order of its tables has changed since
+it took them, aborts itself.
 
 **How it is tested.** ``tests/transaction/test_groups.py`` cuts off every call, has others commit between any two, and
 compares what any reader sees with a model. ``test_unsettled_groups.py`` has what becomes of what was cut off.
@@ -185,8 +185,8 @@ class _Group:
             self._decide()
 
     def _check_order(self, member: Member, taken: tuple[int, str, str], winner: bytes) -> None:
-        """Do not wait for another group if it may wait for this one: another writer has changed whether the table is
-        append-only. Nor for this group itself, which has the table twice, by two paths.
+        """Do not wait for another group that may wait for this one, because a writer has changed whether the table is
+        append-only. Nor for this group itself, if it has the table twice, by two paths.
         """
         group = Group.of(winner, member.path)
         if group is not None and (group.id == self._group.id or place(member) < taken):

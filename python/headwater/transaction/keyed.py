@@ -100,7 +100,7 @@ class KeyReads:
         self._load = load
         self._positions: dict[str, BitMap64 | None] = {}
         self._files_read = 0
-        #: Of the winner that is being checked: the files that their statistics exclude, once they were asked.
+        #: The files of the winner being checked that their statistics exclude; None until they are needed.
         self._excluded: frozenset[str] | None = None
 
     def learn(self) -> None:
@@ -190,7 +190,7 @@ class KeyReads:
 
         changed: list[AddFile | RemoveFile] = [*winner.removes, *winner.adds]
         files = {canonical_path(file.path): file for file in changed}
-        # Statistics are read as pruning reads them: one judgement of which bounds hold.
+        # Statistics are read as pruning reads them, so that both trust the same bounds.
         described = [AddFile(file.path, {}, 0, 0, True, file.stats) for file in files.values()]
         leaves = [(column.physical,) for column in self._columns]
         statistics = alone(self._snapshot, described).statistics(leaves)
@@ -320,7 +320,7 @@ class _Column:
         first = bisect.bisect_left(self.ordered, least)
         if first == len(self.ordered):
             return True
-        # If the first key does not go on from a cut-off maximum, no later one does: they sort behind all that do.
+        # If the first key does not begin with a cut-off maximum, no later one does: those that do sort before the rest.
         key = self.ordered[first]
         return bool(key > greatest and not (self._is("string") and may_be_cut_off_from(key, greatest)))
 

@@ -93,10 +93,10 @@ class RowIds:
 
 
 def ids_of_before(snapshot: Snapshot) -> dict[str, dict[str, Any]]:
-    """What each file of a table has, and each that a tombstone remembers, by canonical path and attribute.
+    """The row ids of each file of a table, and of each that a tombstone remembers, by canonical path and attribute.
 
-    A path that is added again has the row ids that it was last added with, as the protocol wants it: a reader, or a
-    RESTORE, that knows the file from another version takes it for the same rows.
+    A path that is added again keeps the row ids that it was last added with, as the protocol wants: a reader or a
+    RESTORE that knows the file from another version takes its rows for the same.
     """
     if not snapshot.definition.assigns_row_ids:
         return {}
@@ -107,7 +107,7 @@ def ids_of_before(snapshot: Snapshot) -> dict[str, dict[str, Any]]:
 
 
 def with_ids_of_before(added: pa.Table, snapshot: Snapshot) -> pa.Table:
-    """Files (:data:`~headwater.log.files.FILE_SCHEMA`) to add to a table, with :func:`ids_of_before`."""
+    """Files (:data:`~headwater.log.files.FILE_SCHEMA`) to add to a table, with their :func:`ids_of_before`."""
     known = ids_of_before(snapshot)
     if not known:
         return added

@@ -15,8 +15,8 @@ FileRows = list[list[str | int | None]]
 
 
 class SmallJob(Answer, kw_only=True):
-    """Spark's settings of a job whose sources have at most ``bytes`` by Spark's estimate, and of whose plan each node
-    handles at most ``rows``.
+    """Spark's settings for a job whose sources have at most ``bytes`` by Spark's estimate, and whose plan has no node
+    that handles more than ``rows``.
     """
 
     bytes: int
@@ -200,9 +200,9 @@ class MatchingPartitions(Request, kw_only=True):
 
 
 class SparkRun(Request, kw_only=True):
-    """A time in which Spark ran a statement, in milliseconds since the epoch.
+    """When Spark ran a statement, in milliseconds since the epoch.
 
-    :param ended: None where it still runs.
+    :param ended: None if it still runs.
     """
 
     began: int

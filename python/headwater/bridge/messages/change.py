@@ -64,8 +64,8 @@ class ChangeRequest(Request, kw_only=True):
     :param source: the number of the source's relation; None where the statement has no source.
     :param source_columns: the numbers of the source's columns; ``source_names``: their names.
     :param source_deterministic: whether the source has the same rows whenever it is read.
-    :param source_bytes: the source's size by Spark's estimate, before it is optimised, but not less than the rows take
-        that it may multiply to.
+    :param source_bytes: the source's size by Spark's estimate, before it is optimised, but at least what the rows take
+        that the source may multiply to.
     :param source_is_scan: whether the source only reads files, so that reading it again costs little.
     :param condition: the number of the condition; None where there is none.
     :param condition_deterministic: whether it is true for the same rows whenever it is evaluated.

@@ -456,8 +456,8 @@ class TransactionArguments(Request, kw_only=True):
     """What BEGIN TRANSACTION is asked.
 
     :param isolation: ``serializable`` or ``snapshot``.
-    :param script: whether it is a script (``BEGIN ATOMIC … END``) that begins or ends, and not a statement. COMMIT
-        and ROLLBACK have it as well.
+    :param script: whether a script (``BEGIN ATOMIC … END``) begins or ends the transaction, and not a statement.
+        COMMIT and ROLLBACK have this argument as well.
     """
 
     isolation: Literal["serializable", "snapshot"] = "snapshot"

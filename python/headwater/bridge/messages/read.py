@@ -43,8 +43,8 @@ class RefreshTablesRequest(Request, kw_only=True):
 class CheckColumnsRequest(Request, kw_only=True):
     """Asks whether a query can read a table whose definition has changed since it was analysed.
 
-    :param then: the columns that the table had, as its log has them; ``now``: those that it has. The table itself may
-        be another one than it was.
+    :param then: the columns of the table that the query was analysed with, as its log has them.
+    :param now: the columns of the table that is there now, which may be another table.
     """
 
     table: str
@@ -334,8 +334,8 @@ class AsksForChangesRequest(Request, kw_only=True):
 class CheckReadOptionsRequest(Request, kw_only=True):
     """Refuses misspelt options of a query.
 
-    :param options: the reader's options; those set to None mean nothing.
-    :param is_sql: whether WITH of SQL has them.
+    :param options: the reader's options; those that are None mean nothing.
+    :param is_sql: whether they are those of SQL's WITH.
     """
 
     options: dict[str, str | None]

@@ -6,8 +6,8 @@ absent, damaged, of the wrong type, not a number or of a day that the Julian cal
 Bounds that their writer may have rounded are widened, so that they bound but need not be values of the file:
 
 - maxima of timestamps, which the protocol truncates to milliseconds, by 999 microseconds;
-- timestamps of years in which zones had offsets with seconds, by a minute: old writers left these seconds out;
-- decimals with more digits than a double has, by what a double leaves out: some writers convert them to doubles.
+- timestamps before 1972, when some zones had offsets with seconds, by a minute: old writers left these seconds out;
+- decimals with more digits than a double holds, by the error of a double: some writers convert them to doubles.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ from headwater.times import MICROSECONDS_OF_DAY
 _EXACT_DOUBLE_DIGITS = 15
 #: The most significant digits that a double is printed with.
 _DOUBLE_DIGITS = 17
-#: A decimal that was made a double was rounded up to four times: its digits, the power of ten, their quotient, the
-#: text.
+#: Making a double of a decimal rounds up to four times: its digits, the power of ten, their quotient, the text.
 _ROUNDINGS = 4
 _TRUNCATED_MICROSECONDS = 999
 #: 1972-02-01. The last zone whose offset had seconds gave them up the month before.
@@ -435,7 +434,7 @@ def _without_skipped_days(values: pa.Array) -> pa.Array:
 
 
 def _moved(values: pa.Array, which: Any, by: int) -> pa.Array:
-    """Whole numbers with an amount added to some of them; null where the sum is none of 64 bits."""
+    """Whole numbers with an amount added to some of them; null if the sum does not fit into 64 bits."""
     if which is not True:
         if not pc.any(which).as_py():
             return values
@@ -448,7 +447,7 @@ def _moved(values: pa.Array, which: Any, by: int) -> pa.Array:
 
 
 def _decimals_beside_doubles(values: pa.Array, wanted: pa.DataType, kind: str) -> pa.Array:
-    """Bounds that also hold if a value is the text of the double that is nearest to the bound."""
+    """Bounds that also hold if a bound is the text of a double, and not the decimal itself."""
     if wanted.precision <= _EXACT_DOUBLE_DIGITS:
         return values
     # Below this, doubles lie closer together than the decimals of the type.

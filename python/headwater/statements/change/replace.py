@@ -84,7 +84,7 @@ def replace_target(request: ReplaceTargetRequest, statement: Statement) -> Repla
         source_keys=_source_keys(criteria.using, source, None if request.by_name else columns),
         condition=criteria.condition,
         alias=criteria.alias,
-        # USING compares with `=`: what is stored as null matches nothing, and no row of the table has its text.
+        # USING compares with `=`: an empty string matches nothing as it is, since the table has null in its place.
         stored_otherwise=[] if criteria.using else _stored_otherwise(snapshot, source if request.by_name else columns),
         stored_as=as_stored(Column("value")).text(FOR_SPARK),
     )

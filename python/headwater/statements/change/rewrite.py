@@ -306,13 +306,13 @@ class _Levels:
         ]
 
     def _as_stored(self, query: Query, positions: Sequence[int]) -> Query:
-        """The values of columns, by their positions, as the log has them: what is computed and checked sees these."""
+        """The values of columns, by position, as the log has them: computed columns and checks see these."""
         if not positions:
             return query
         return self._with(query, {p: as_stored(Column(self.schema.fields[p].name)) for p in positions})
 
     def _with(self, query: Query, values: Mapping[int, Expression]) -> Query:
-        """Other values in columns, by their positions."""
+        """The rows with other values in some columns, by position."""
         columns = [
             Alias(values[position], column.name) if position in values else Column(column.name)
             for position, column in self.stored

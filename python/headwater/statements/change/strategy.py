@@ -144,7 +144,7 @@ class Facts:
     """What is known of a MERGE. Sizes are in bytes.
 
     :param target_files: files that may have matches by the condition's own predicates; ``target_bytes``: their size.
-    :param source_bytes: an estimate before Spark optimises, not below what the source multiplies to; None without a
+    :param source_bytes: an estimate before Spark optimises, at least what the source may multiply to; None without a
         source.
     :param source_is_scan: whether the source only reads files, so that it may be read again.
     :param changes_rows: whether there are clauses that update or delete rows.

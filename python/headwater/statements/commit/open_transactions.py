@@ -45,7 +45,7 @@ class OpenTransaction:
         self.id = str(uuid.uuid4())
         #: Whether what it only reads is checked at COMMIT, too.
         self.serializable = serializable
-        #: Whether it is a script, which ends it.
+        #: Whether it is the transaction of a script, whose end ends it.
         self.of_script = of_script
         #: When it began, in milliseconds since the epoch.
         self.began = clock.milliseconds()
@@ -61,7 +61,7 @@ class OpenTransaction:
     def is_idle(self, statement: Statement) -> bool:
         """Whether no statement of it runs, and the last one was too long ago.
 
-        :param statement: any of the same Spark. It is asked only if no call was made lately.
+        :param statement: any statement of the same Spark, to ask when statements ran if there was no call lately.
         """
         now, longest = clock.milliseconds(), self.idle_seconds * 1000
         if now - self._used <= longest:
@@ -69,7 +69,7 @@ class OpenTransaction:
         used = self._used
         for run in sorted(statement.runs_in(self.id), key=lambda run: run.began):
             if run.began - used > longest:
-                break  # too late
+                break  # it began too late
             used = max(used, now if run.ended is None else run.ended)
         self._used = max(self._used, used)
         return now - used > longest
@@ -121,8 +121,8 @@ class OpenTransaction:
                 )
 
     def _refuse_two_paths(self, path: str, snapshot: Snapshot, *, only_written: bool = False) -> None:
-        """That a table that is changed is not reached by another path, too, which would not show the change. A copy at
-        another place has the same identifier and is another table.
+        """Refuse to reach a changed table by another path, which would not show the change. A copy at another place has
+        the same identifier and is another table.
         """
         with self._lock:
             others = [log for log in self._logs.values() if log.table_path != path and log.is_pinned]
@@ -283,8 +283,8 @@ def end(transaction: OpenTransaction) -> None:
 
 
 def open_since(table: Snapshot, statement: Statement) -> int | None:
-    """When the oldest transaction began that has looked at a table and may still commit, in milliseconds since the
-    epoch. Those that are idle end.
+    """When the oldest transaction that has looked at a table and may still commit began, in milliseconds since the
+    epoch. Idle transactions end first.
     """
     _end_idle(statement)
     return min((each.began for each in list(_open.values()) if each.has_looked_at(table)), default=None)

@@ -72,8 +72,8 @@ def open_snapshot(table: str, statement: Statement, version: int | None = None, 
 
 
 def note_read(store: Store, predicates: Sequence[Predicate] = ()) -> None:
-    """Note what an answer about a table follows from, for a transaction that is checked against it: the rows for which
-    all predicates are true, or all that the table has.
+    """Note what an answer about a table depends on, for a transaction that is checked against it: the rows for which
+    all predicates are true, or all rows of the table.
     """
     if isinstance(store, PendingLog):
         store.note(predicates)

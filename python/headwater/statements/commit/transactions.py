@@ -155,12 +155,14 @@ def in_transaction(request: InTransactionRequest, statement: Statement) -> None:
 
 
 def _parts_of_tables(paths: Sequence[str]) -> set[str]:
-    """The tables that are part of another one: they lie in its folder, hidden from readers."""
+    """The tables that are part of another table: they lie in its folder, hidden from readers."""
     return {path for path in paths if any(path.startswith(f"{other}/_") for other in paths)}
 
 
 def _check_begun(what: str, request: TransactionRequest, statement: Statement) -> None:
-    """That there is a transaction that the statement may end: what follows in a script would be in none."""
+    """That the session has a transaction that the statement may end. A script's own ends with the script: statements
+    that followed would be in none.
+    """
     if not statement.conf(SETTING):
         raise HeadwaterError("HEADWATER_NO_TRANSACTION", {"statement": what})
     transaction = open_transactions.known(statement)

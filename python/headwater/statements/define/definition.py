@@ -121,7 +121,7 @@ def declared_schema(request: CreateTableRequest, statement: Statement) -> Struct
 
 
 def enforceable(schema: StructType, statement: Statement) -> StructType:
-    """The columns as declared; where the session allows NOT NULL that cannot be enforced, without it."""
+    """The columns as declared; without NOT NULL that cannot be enforced, if the session allows to declare it."""
     return without_nested_not_null(schema) if statement.flag(_UNENFORCED_NOT_NULL) else schema
 
 

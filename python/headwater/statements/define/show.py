@@ -156,7 +156,7 @@ def show_partitions(request: ShowPartitionsRequest, statement: Statement) -> Row
     columns = snapshot.definition.partition_fields
     maps = snapshot.select(["partition_values"])["partition_values"]
     texts = zip(*(texts_of(maps, column.physical_name).to_pylist() for column in columns), strict=True)
-    # Of two texts with the same value, the first one stands for their partition.
+    # If two texts have the same value, the first one names the partition.
     ordered = sorted(set(texts), key=lambda values: [(value is not None, value or "") for value in values])
 
     def keys(values: Iterable[str | None]) -> tuple[Hashable, ...]:

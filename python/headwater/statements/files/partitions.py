@@ -1,11 +1,11 @@
 """Which files lie in the same partitions, by the values of the columns and not by their texts.
 
-Two texts may be one value: `1` and `1.0` in a column that was widened to DOUBLE, `0.0` and `-0.0`, a timestamp with a
-zone and one without, which is in the session's. Under a collation two strings may be equal, and the values of CHAR(n)
+Two texts may be one value: `1` and `1.0` in a column that was widened to DOUBLE, `0.0` and `-0.0`, or a timestamp with
+a time zone and one without, which is in the session's. Strings may be equal under a collation, and values of CHAR(n)
 are padded.
 
-This is for statements that replace or show partitions. Statements that copy rows keep files with different texts apart,
-so that each row keeps its value.
+Statements that replace or show partitions use it. Statements that copy rows keep files with different texts apart, so
+that each row keeps its value.
 """
 
 from __future__ import annotations
@@ -20,15 +20,7 @@ from headwater.bridge.statement import Statement
 from headwater.protocol.column_metadata import DECLARED_TYPE
 from headwater.protocol.partition_values import key_of, text_of, texts_of
 from headwater.protocol.types import StructField
-from headwater.sql.composing import (
-    Alias,
-    Column,
-    Expression,
-    TableFunction,
-    Text,
-    call,
-    select,
-)
+from headwater.sql.composing import Alias, Column, Expression, TableFunction, Text, call, select
 
 #: Spark's metadata key for the collations of a column's texts: of the column itself, under its name.
 _COLLATIONS = "__COLLATIONS"
@@ -69,7 +61,7 @@ def _keys(statement: Statement, column: StructField, texts: Iterable[str | None]
 
 
 def _equal_texts(statement: Statement, column: StructField, texts: Sequence[str]) -> dict[str | None, Hashable]:
-    """A text for each text: the same one for texts that are equal under the column's collation, as Spark compares."""
+    """A text for each text: the same one for texts that Spark takes for equal under the column's collation."""
     numbered = Text(json.dumps([{"n": number, "text": text} for number, text in enumerate(texts)]))
     rows = TableFunction(call("inline", call("from_json", numbered, Text("array<struct<n INT, text STRING>>"))))
     numbers, key = Alias(call("collect_list", Column("n")), "numbers"), collated(Column("text"), column)
@@ -89,6 +81,6 @@ def collation_of(column: StructField) -> str | None:
 
 
 def collated(value: Expression, column: StructField) -> Expression:
-    """A value that is compared as those of a column are."""
+    """A value that Spark compares by a column's collation."""
     name = collation_of(column)
     return value if name is None else call("collate", value, Text(name))

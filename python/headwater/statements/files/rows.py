@@ -81,8 +81,8 @@ _LONGEST_SHOWN = 1000
 #: A job that reads at most this many bytes is small: generating and compiling code for it takes longer than it saves
 #: (bench case ``merge-small``).
 SMALL_JOB_BYTES = 1 << 20
-#: If a node of its plan may handle more rows than this, a job is not small, however little it reads: without generated
-#: code, these rows take longer than compiling it (bench case ``explode``).
+#: A job is not small, however little it reads, if a node of its plan may handle more rows than this: they take longer
+#: without generated code than it takes to compile it (bench case ``explode``).
 _SMALL_JOB_ROWS = 1 << 18
 #: Spark's settings of a job without a stage whose end could change the plan of the next: no adaptive execution.
 STATIC_PLAN_SETTINGS = {"spark.sql.adaptive.enabled": "false"}
@@ -226,7 +226,7 @@ def parsed_by_spark(statement: Statement) -> Parsed:
 
 
 def stored_in_log(statement: Statement) -> Parsed:
-    """Nodes of a table's own expressions, of which nobody knows who wrote them."""
+    """Nodes of expressions in a table's log, whose authors nobody knows."""
     return lambda text: Resolved(statement.place_stored(text))
 
 
@@ -257,8 +257,8 @@ def _query(
     in_files = otherwise if target.definition.has_partition_columns_in_files else []
     if not adds and not has_more and not in_files and [f.name for f in stored] == list(provided):
         return Relation(plan) if gathered is None else gathered.of(rows, target.partition_columns)
-    # What is computed and checked sees values as they are stored. The writer gets those of the rows, in whose order
-    # the rows may be, unless the files have them too.
+    # Computed columns and checks see values as they are stored. The writer gets the given values, by which the rows may
+    # be sorted, unless the files hold partition columns too.
     names = InternalNames.beside([*schema.names, *provided])
     given = {f.name: names.of(f"given_{i}") for i, f in enumerate(otherwise) if f.name.lower() in have}
     if not (computed or holding or in_files):
@@ -296,7 +296,7 @@ def _query(
 
 
 def _as_stored(names: Iterable[str], otherwise: Container[str]) -> list[Expression]:
-    """Columns, of which some have values that are stored otherwise."""
+    """Columns, some of them with the values that are stored for those of the rows."""
     return [Alias(as_stored(Column(name)), name) if name in otherwise else Column(name) for name in names]
 
 

@@ -124,8 +124,8 @@ def names_version_of_table(path: str, statement: Statement) -> bool:
 
 
 def refresh_tables(request: RefreshTablesRequest, statement: Statement) -> list[PinnedVersion]:
-    """The versions of tables that a query reads. A query may be older than the table at the path, so nothing of the
-    table that it was analysed against is looked up: what it must know, it brings (:func:`check_columns`).
+    """The versions of tables that a query reads. A query may be older than the table at the path. The table that it was
+    analysed with is not looked up: the query itself knows that table's columns (:func:`check_columns`).
     """
     limit = staleness_limit(statement)
     return [pinned_version(open_snapshot(each.table, statement, each.version, limit)) for each in request.requests]

@@ -1,10 +1,10 @@
-"""What the log stores of the values of partition columns: Spark writes some of them as null.
+"""What the log stores for the values of partition columns: Spark writes some of them as null.
 
-Owns the rule, for every statement that writes rows: an empty string and empty binary data are null, as is the text by
-which Spark names the directory of nulls. Promise: checks, computed columns and the values by which a write finds the
-rows that it replaces see what is stored. So a NOT NULL column refuses an empty string, and an overwrite of the
-partition ``''`` replaces the rows that it wrote before. The value of a static partition is one of Spark's expressions
-and never reaches a query of ours: ``StoredPartitionValue`` applies the same rule to it.
+Owns the rule for every statement that writes rows: empty strings and empty binary data are stored as null, as is the
+text by which Spark names the directory of nulls. Promise: checks, computed columns, and the values by which a write
+finds the rows that it replaces, see what is stored. So a NOT NULL column refuses an empty string, and an overwrite of
+the partition ``''`` replaces the rows that it wrote before. The value of a static partition is one of Spark's
+expressions and never reaches a query of ours: ``StoredPartitionValue.scala`` applies the same rule to it.
 
 Tables without a partition column of text or binary data pay nothing.
 """

@@ -1,4 +1,4 @@
-"""The options of a query: which names there are. What they mean, Spark's side and the other handlers know."""
+"""The check of a query's options. Spark's side and other handlers know what they mean."""
 
 from __future__ import annotations
 

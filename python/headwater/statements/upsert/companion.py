@@ -165,7 +165,7 @@ def confirm(companion: Companion, batches: Collection[int], statement: Statement
     for attempt in range(1, _ATTEMPTS + 1):
         snapshot = newest(companion, statement)
         if snapshot is None or snapshot.store.is_provisional:
-            return  # until COMMIT, the batches of a transaction are in no version of the table
+            return  # the batches of a transaction are in no version of the table until COMMIT
         again = binding.unmarked(binding.confirmed(snapshot.files, batches))
         if not again:
             return
@@ -362,7 +362,7 @@ class Remembering:
             return False
         txn.add(mark.put_on(written.files))
         has_removed = False
-        # A transaction over several statements makes one commit of companion and table, and appends to the companion.
+        # COMMIT makes one commit of each: within a transaction, the companion only gets rows, and is not tidied up.
         in_transaction = txn.store.is_provisional
         if snapshot is not None and (self.tidies and not in_transaction or not is_same):
             has_removed = self._tidy(txn, snapshot, table, target, is_same=is_same)
@@ -478,7 +478,7 @@ class Remembering:
 
 
 def _version_in_log(table: Snapshot | None) -> int:
-    """The newest version of the table that others see; -1 of a table that does not exist yet."""
+    """The newest version of the table that others see; -1 if the table does not exist yet."""
     if table is None:
         return -1
     return table.store.base if isinstance(table.store, PendingLog) else table.version

@@ -251,7 +251,7 @@ def prepare(events: Events, plan: int, statement: Statement) -> Query:
         added.append(_sequence_of(events, statement))
     rows: Rows = select(*columns, *added, rows=Relation(plan))
     if others := _partitions_beside_keys(events):
-        # Nulls leave values as they are, and so does what is stored as null.
+        # With ignoreNullUpdates, a value that is stored as null must keep the previous value, as a null does.
         values = [Alias(as_stored(Column(c.name)), c.name) if c in others else Column(c.name) for c in events.schema]
         rows = select(*values, *(Column(each.name) for each in added if isinstance(each, Alias)), rows=rows)
     rows = select(STAR, rows=rows, where=_no_null_key(events))

@@ -1,8 +1,7 @@
-"""What a write's options may be, whichever way it came: names that are known, and properties of the table.
+"""The options that a write may have: known names, and properties of the table.
 
-Owns the place of table properties among a writer's options: they are those of a table that the write creates, and mean
-nothing to one that exists, as with Delta Lake. Names and meanings of options are
-:mod:`headwater.statements.known_options`'s.
+Owns what table properties among a writer's options mean: a table that the write creates gets them; a table that exists
+does not, as with Delta Lake. :mod:`headwater.statements.known_options` has the names and meanings of options.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ def check_given(
 
 
 def properties_in(given: Mapping[str, str | None]) -> dict[str, str]:
-    """The options that are properties of a new table, under the names given."""
+    """The options that are properties of a new table, with names as given."""
     return {name: v for name, v in given.items() if v is not None and name.lower().startswith(PREFIX)}
 
 
 def ignore_properties(given: Mapping[str, str | None], snapshot: Snapshot, statement: Statement) -> None:
-    """Warn of properties that a table which exists does not get; once each while the process lives.
+    """Warn of properties that an existing table does not get; once each while the process lives.
 
     :raises HeadwaterError: as :func:`headwater.protocol.properties.normalize`.
     """

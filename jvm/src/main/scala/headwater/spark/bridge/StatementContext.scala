@@ -63,7 +63,7 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
   /** Makes an expression that a user wrote available to rewrites as ``hw_expr.`n` ``, parsed on its own and unresolved; returns n. */
   def addText(text: String): Int = { expressions += QueryCompiler.parse(session, text); expressions.size - 1 }
 
-  /** The same for an expression that a table's log has, which may only be about a row. */
+  /** The same for an expression in a table's log, which may use nothing but the row. */
   def addStored(text: String): Int = { expressions += QueryCompiler.parseStored(session, text); expressions.size - 1 }
 
   /** The same as [[addText]], with the columns in it qualified: they are those of one side of a join that has them twice. */

@@ -138,8 +138,8 @@ class HeadwaterTable(
 
 object HeadwaterTable {
   /**
-   * The partition columns of a schema as a scan has them. A log may have null in a NOT NULL column: no file holds these values, and other
-   * writers have the empty string for them, which is null. Spark must not take it for a value.
+   * The partition columns of a schema as a scan has them: nullable. The log may have null in a NOT NULL column, for example if another
+   * writer stored an empty string there, and Spark must not read it as a value.
    */
   def partitionSchema(schema: StructType, names: Seq[String]): StructType =
     StructType(names.map(name => schema(schema.fieldNames.indexWhere(_.equalsIgnoreCase(name))).copy(nullable = true)))

@@ -7,8 +7,8 @@ import scala.util.Try
 import org.apache.hadoop.fs.Path
 
 /**
- * Whether two paths lead to one table. Links and the several names of a store give one table more than one path, and a copy of a table has
- * the identifier of its original: so it takes the identifier and the place. A place that is not known to be another one counts as the same.
+ * Whether two paths lead to one table. A table has several paths if there are links, or if its store has several names. A copy of a table
+ * has the identifier of its original. So identifier and place must both be the same; places that may be the same count as the same.
  */
 object SameTable {
   def apply(path: String, id: String, other: String, otherId: String): Boolean =

@@ -17,7 +17,7 @@ object FloatingBounds {
     case _ => false
   }
 
-  /** Those of the filters that lose no row even where bounds leave NaN out. */
+  /** The filters that lose no row even if bounds leave NaN out. */
   def beside(filters: Seq[Filter]): Seq[Filter] = filters.filterNot(losesNaN)
 
   // The value has the column's type: Parquet's reader is given no other filters.

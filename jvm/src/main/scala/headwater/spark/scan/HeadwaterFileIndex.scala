@@ -81,12 +81,12 @@ class HeadwaterFileIndex(
 
   /** The index of a fixed version, as a session sees it. */
   def pinned(state: TableState, partitions: StructType, reader: SparkSession): HeadwaterFileIndex = {
-    // What was analyzed is gone with the table that it was of.
+    // What ANALYZE TABLE stored is of no use for another table.
     val known = if (state.tableId == this.state.tableId) analyzed else Map.empty[String, CatalogColumnStat]
     new HeadwaterFileIndex(reader, path, state, live = false, partitions, store, only, numbersFiles, valuesPrune, known)
   }
 
-  /** Whether a query that reads it must ask first which version that is now. */
+  /** Whether a query that reads it must first ask for the version to read. */
   def isToBePinned: Boolean =
     live || isWholeTable && transaction.exists { case (id, _) => !SparkInternals.transaction(session).contains(id) }
 

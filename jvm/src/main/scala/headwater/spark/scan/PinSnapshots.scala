@@ -69,7 +69,7 @@ object PinSnapshots {
       }.getOrElse(relation)
   }
 
-  /** A relation of the columns that it has, over the files of a version that has them in other places. */
+  /** The relation with the same columns, over the files of a version that has them in other places. */
   private def redefined(
       relation: LogicalRelation,
       files: HadoopFsRelation,
@@ -82,7 +82,7 @@ object PinSnapshots {
     val partitions = StructType(known.partitionColumns.map { name =>
       named(files.schema, name).orElse(named(columns, name)).getOrElse(throw new IllegalStateException(s"no column $name"))
     })
-    // The files have what were partition columns.
+    // Former partition columns are in the files now.
     val data = StructType(files.dataSchema ++ files.partitionSchema.filter(column =>
       named(files.dataSchema, column.name).orElse(named(partitions, column.name)).isEmpty))
     val added = SparkInternals.attributes(StructType(partitions.filter(column =>

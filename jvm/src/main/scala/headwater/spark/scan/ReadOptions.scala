@@ -9,7 +9,7 @@ import headwater.spark.bridge.messages.CheckReadOptionsRequest
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** Has the handler check the names of a query's options. It is asked once for each set of names, and never for a path alone. */
+/** Has the handler check the names of a query's options: once for each set of names, and never for a path alone. */
 private[spark] object ReadOptions {
   private val MostRemembered = 1000
   private val passed = ConcurrentHashMap.newKeySet[(Set[String], Boolean)]()

@@ -11,8 +11,8 @@ import org.apache.spark.sql.types._
 import org.apache.spark.sql.vectorized.{ColumnarBatch, ColumnVector}
 
 /**
- * Finds nulls in places where a schema allows none. Spark trusts the schema: generated code reads other values from such places, and a
- * Parquet file with such a row cannot be read at all.
+ * Finds nulls where a schema allows none. Spark trusts the schema: its generated code reads other values in their place, and a Parquet file
+ * written with such a row cannot be read at all.
  *
  * @param schema the first columns of the rows
  * @param place where the rows are, for the error

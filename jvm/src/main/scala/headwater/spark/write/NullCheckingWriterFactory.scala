@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.{OutputWriter, OutputWriterFactory}
 import org.apache.spark.sql.types.StructType
 
-/** Writers that refuse a row with a null that the schema forbids: nobody could read the file. */
+/** Writers that refuse a row with a null that the schema forbids, as nobody could read the file. */
 final class NullCheckingWriterFactory(plain: OutputWriterFactory) extends OutputWriterFactory {
   override def getFileExtension(context: TaskAttemptContext): String = plain.getFileExtension(context)
 

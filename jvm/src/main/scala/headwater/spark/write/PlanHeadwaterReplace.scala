@@ -94,7 +94,7 @@ object PlanHeadwaterReplace {
     HeadwaterReplaceCommand(seen, pieces, answer.using, answer.condition, options)
   }
 
-  /** Rows whose values that are stored otherwise are as they are stored, so that a condition sees these. */
+  /** The rows with values as they are stored, so that a condition sees these. */
   private def asStored(session: SparkSession, rows: LogicalPlan, answer: ReplaceTargetAnswer): LogicalPlan =
     if (answer.storedOtherwise.isEmpty) rows
     else {

@@ -6,8 +6,8 @@ import org.apache.spark.sql.types.{BinaryType, StringType}
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * The condition of an overwrite that Spark makes of a static partition, `p <=> ''`, over the values that are stored: some texts are stored
- * as null, by the rule of `statements/files/stored_values.py`.
+ * The condition `p <=> ''` that Spark makes of a static partition, as a condition on the stored values: some texts are stored as null, by
+ * the rule of `statements/files/stored_values.py`.
  */
 object StoredPartitionValue {
   def in(condition: Expression, partitionColumns: Seq[String]): Expression = condition.transform {

@@ -66,12 +66,12 @@ object QueryCompiler {
       case other => other
     }
 
-  /** Spark's functions that call the method of Java that their arguments name. */
+  /** Spark's functions that call a Java method by name. */
   private val CallJava = Set("reflect", "java_method", "try_reflect")
 
   /**
-   * The same as [[parse]] for an expression that a table's log has. Its author must neither run code nor read other tables with the rights
-   * of the session that writes to the table.
+   * The same as [[parse]] for an expression in a table's log. Its author must not be able to run code or read other tables with the
+   * rights of the session that writes to the table.
    */
   def parseStored(session: SparkSession, text: String): Expression = {
     val parsed = parse(session, text)

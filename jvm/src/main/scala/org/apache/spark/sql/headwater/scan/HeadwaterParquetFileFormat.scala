@@ -130,7 +130,7 @@ class HeadwaterParquetFileFormat(
     def inFiles(schema: StructType): StructType = RowIndexColumn.rename(mapping.physical(schema), positionColumn, hasSparksName)
     val physicalData = inFiles(dataSchema)
     val forbidsNulls = ForbiddenNulls.in(requiredSchema, fields = false)
-    // Spark's reader of rows would stumble over a null where its schema has none.
+    // Spark's reader of rows fails at a null where its schema allows none.
     val asked = if (forbidsNulls) ForbiddenNulls.relaxed(inFiles(requiredSchema)).asInstanceOf[StructType] else inFiles(requiredSchema)
     val positionField = StructField(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME, LongType, nullable = true)
     // Row ids are numbered by position.
@@ -236,8 +236,8 @@ class HeadwaterParquetFileFormat(
   }
 
   /**
-   * Writes timestamps as microseconds, which have statistics in the footer, not as the legacy INT96; and these statistics even if the
-   * session turns them off, as the log and identity columns are made of them.
+   * Writes timestamps as microseconds, which have statistics in the footer, not as the legacy INT96. Writes statistics even if the session
+   * turns them off, because the log and identity columns need them.
    */
   override def prepareWrite(session: SparkSession, job: Job, options: Map[String, String], dataSchema: StructType): OutputWriterFactory = {
     val factory = super.prepareWrite(session, job, options, dataSchema)
@@ -255,7 +255,7 @@ object HeadwaterParquetFileFormat {
   /** The fields of `_metadata` that say which row a row is. */
   val RowFields: Seq[String] = Seq(RowTrackingColumns.rowIdField, RowTrackingColumns.rowCommitVersionField)
 
-  /** The setting of Parquet is for all columns; with the name of a column behind it, for one. */
+  /** Parquet's setting is for all columns; followed by the name of a column, for that one. */
   private def keepStatistics(conf: Configuration): Unit = {
     val setting = ParquetOutputFormat.STATISTICS_ENABLED
     conf.getPropsWithPrefix(setting).keySet.forEach(column => conf.setBoolean(setting + column, true))

@@ -11,8 +11,8 @@ import org.apache.spark.sql.execution.datasources.{PartitionedFile, RecordReader
 import org.apache.spark.sql.execution.datasources.parquet.SpecificParquetRecordReaderBase
 
 /**
- * Reads files with filters that lose rows with NaN if a file's writer left NaN out of its bounds ([[FloatingBounds]]). Spark's reader has
- * read the footer when it opens a file, so the file's writer is known at no cost. A file of such a writer is opened again.
+ * Reads files with filters that lose rows with NaN if a file's writer left NaN out of its bounds ([[FloatingBounds]]). Spark's reader reads
+ * the footer when it opens a file, so the writer is known at no cost. A file of such a writer is opened again, with fewer filters.
  *
  * @param filtered Spark's vectorized reader, with all filters
  * @param besideNaN the same with the filters that lose no such row
@@ -37,7 +37,7 @@ private object ReaderBesideNaN {
   private lazy val reader = opened(classOf[RecordReaderIterator[_]], "rowReader")
   private lazy val version = opened(classOf[SpecificParquetRecordReaderBase[_]], "writerVersion")
 
-  /** Who wrote the file that was opened; None where the reader does not show it. */
+  /** The writer of the file that was opened; None if the reader does not show it. */
   def writer(rows: Iterator[_]): Option[String] = Try {
     val found = version.get(reader.get(rows)).asInstanceOf[ParsedVersion]
     s"${found.application} version ${found.version}"

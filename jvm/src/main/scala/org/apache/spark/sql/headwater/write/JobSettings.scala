@@ -14,7 +14,7 @@ import org.apache.spark.sql.types.{DataType, StructType, VariantType}
 
 /** Spark settings that one job has and its session has not: the handler chooses them, and says for small jobs which. */
 object JobSettings {
-  /** The settings of a job that runs `plan`. A job is small by Spark's estimate of what the plan reads, and by the rows it makes of it. */
+  /** The settings of a job that runs `plan`. It is small if it reads little by Spark's estimate, and cannot multiply that to many rows. */
   def of(plan: => LogicalPlan, specification: WriteSpecification): Map[String, String] = {
     val small = specification.smallJob
     // Subqueries run as part of the job, under its settings.
@@ -47,8 +47,8 @@ object JobSettings {
     })
 
   /**
-   * Files count days and times by Parquet's calendar even if the session asks for Spark 2's (`LEGACY`): the bounds in the log, and other
-   * engines, know no other one.
+   * Files count days and times by Parquet's calendar even if the session asks for Spark 2's (`LEGACY`): other engines, and the bounds in
+   * the log, use no other calendar.
    */
   def calendar(conf: SQLConf): Map[String, String] =
     Seq(SQLConf.PARQUET_REBASE_MODE_IN_WRITE.key, SQLConf.PARQUET_INT96_REBASE_MODE_IN_WRITE.key)

@@ -16,11 +16,11 @@ import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRela
 import org.apache.spark.sql.headwater.streaming.StreamBatch
 
 /**
- * How many rows a plan handles at most: the largest number that one of its nodes, or of its subqueries' nodes, produces, the pairs that a
- * join compares included.
+ * The most rows that a plan handles: the largest number that one of its nodes, or of its subqueries' nodes, produces. For a join, the pairs
+ * that it compares count as well.
  *
- * It is a bound, where Spark's statistics are estimates: these take an exploded array for one row, for example. What nothing bounds is
- * infinite: a node that is not listed here, such as a recursion or a table function, and an array that is not part of the query's text.
+ * It is a bound. Spark's statistics are estimates: they count an exploded array as one row, for example. What nothing bounds is infinite: a
+ * node that is not listed here, such as a recursion or a table function, and an array that is not part of the query's text.
  */
 object ProducedRows {
   /** The bound of an analyzed or optimized plan. */
@@ -29,13 +29,13 @@ object ProducedRows {
   /** A plan's size in bytes: Spark's estimate, but not less than its rows take. */
   def bytes(plan: LogicalPlan): Long = plan.stats.sizeInBytes.min(Long.MaxValue).toLong.max((of(plan) * FewestBytes).toLong)
 
-  /** Spark's statistics of a plan for the rows that it has produced, with the bound. */
+  /** Spark's statistics of a plan, with the bound as row count, for the rows that it has produced. */
   def statistics(plan: LogicalPlan): Statistics = {
     val most = of(plan)
     plan.stats.copy(rowCount = Option.when(most < Long.MaxValue.toDouble)(BigInt(most.toLong)))
   }
 
-  /** How few bytes a row of a file takes, rows that nobody has counted. Runs of equal rows may take fewer. */
+  /** The fewest bytes that a row of a file takes, if nobody has counted the rows. Runs of equal rows may take fewer. */
   private val FewestBytes = 4
 
   private val Unbounded = Double.PositiveInfinity
@@ -118,7 +118,7 @@ private final class ProducedRows(batch: LogicalRDD => Option[LogicalPlan]) {
     side.distinctKeys.exists(_.subsetOf(joined))
   }
 
-  /** Whether it is the target of a MERGE: that a row of it has several matches is an error, unless they delete it. */
+  /** Whether it has the target of a MERGE, where several matches of a row are an error unless they delete it. */
   private def isTarget(side: LogicalPlan): Boolean = side.exists {
     case LogicalRelation(HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, _, _), _, _, _, _) => index.numbersFiles
     case _ => false
