@@ -195,6 +195,24 @@ def test_a_partition_that_is_written_as_an_empty_string_is_replaced(spark, rows,
     assert rows("SELECT x FROM t WHERE p IS NULL") == [(2,)]
 
 
+def test_rows_of_other_types_replace_those_of_a_partition_of_text(spark, rows, database):
+    spark.sql("CREATE TABLE t (p STRING, b BINARY, x INT) USING delta PARTITIONED BY (p, b)")
+    spark.sql("INSERT INTO t VALUES ('0', X'61', 1)")
+    for value, text in (("1", "1"), ("DATE'2024-01-01'", "2024-01-01"), ("''", None)):
+        spark.sql(f"INSERT INTO t AS t REPLACE ON (t.x = s.x) (SELECT {value} AS p, X'61' AS b, 1 AS x) AS s")
+        assert rows("SELECT p, x FROM t") == [(text, 1)]
+
+
+def test_a_stream_has_the_columns_that_it_declares(spark, database, tmp_path):
+    spark.sql("CREATE TABLE t (p STRING NOT NULL, x INT) USING delta PARTITIONED BY (p)")
+    spark.sql("INSERT INTO t VALUES ('a', 1)")
+    seen = []
+    stream = spark.readStream.table("t")
+    query = stream.writeStream.foreachBatch(lambda batch, _: seen.append(batch.schema)).trigger(availableNow=True)
+    query.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+    assert [field.nullable for field in seen[0]] == [field.nullable for field in stream.schema] == [False, True]
+
+
 def _with_empty_texts(table: Path) -> None:
     """The log as another writer has it: an empty text in place of null."""
     for commit in table.glob("_delta_log/*.json"):

@@ -103,3 +103,12 @@ def test_the_text_of_a_value(files, cut):
 @pytest.mark.parametrize("values", [None, {}])
 def test_no_values(values):
     assert text_of(values, "p") is None
+
+
+def test_many_columns_of_many_values():
+    columns = [StructField(f"c{i}", parse_type("string")) for i in range(7)]
+    values = [{f"c{i}": str(number) for i in range(7)} for number in range(1024)]
+    values += [{**values[0], "c0": str(number)} for number in range(1, 1024)]
+    maps = pa.chunked_array([pa.array([list(each.items()) for each in values], pa.map_(pa.string(), pa.string()))])
+    found = in_partitions(RecordingStatement(), maps, columns, [values[0]])
+    assert found.to_pylist() == [number == 0 for number in range(len(values))]

@@ -39,7 +39,7 @@ from headwater.statements.change.strategy import SMALL_TARGET_BYTES
 from headwater.statements.commit.committing import skip_if_done
 from headwater.statements.commit.opening import Options, open_same
 from headwater.statements.files.rows import SMALL_JOB_BYTES
-from headwater.statements.files.stored_values import as_stored, columns_stored_otherwise
+from headwater.statements.files.stored_values import as_stored, columns_stored_otherwise, is_stored_otherwise
 from headwater.statements.write.criteria import Criteria, check_options_beside, replace_criteria
 from headwater.statements.write.evolving import grown_schema, may_evolve
 from headwater.statements.write.given_options import check_given
@@ -76,6 +76,7 @@ def replace_target(request: ReplaceTargetRequest, statement: Statement) -> Repla
     if evolves:
         data = source if request.by_name else named_by_position(target, source)
         target = grown_schema(snapshot, data, statement, table_name=request.name)
+    named = (source if request.by_name else columns).names
     return ReplaceTargetAnswer(
         target=described(snapshot, target),
         columns=resolved.schema,
@@ -85,7 +86,7 @@ def replace_target(request: ReplaceTargetRequest, statement: Statement) -> Repla
         condition=criteria.condition,
         alias=criteria.alias,
         # USING compares with `=`: an empty string matches nothing as it is, since the table has null in its place.
-        stored_otherwise=[] if criteria.using else _stored_otherwise(snapshot, source if request.by_name else columns),
+        stored_otherwise=[] if criteria.using else _stored_otherwise(snapshot, named, source),
         stored_as=as_stored(Column("value")).text(FOR_SPARK),
     )
 
@@ -115,13 +116,18 @@ def _position(name: str, schema: StructType, relation: str) -> int:
     )
 
 
-def _stored_otherwise(snapshot: Snapshot, rows: StructType) -> list[int]:
-    """The positions, in the rows, of columns whose values are stored otherwise.
+def _stored_otherwise(snapshot: Snapshot, names: Sequence[str], rows: StructType) -> list[int]:
+    """The positions, in the rows, of columns whose values are stored otherwise. No value of another type, like a number
+    or a day, becomes a text that is.
 
-    :param rows: with the table's names.
+    :param names: the table's names of the columns of the rows.
     """
     folded = {column.name.lower() for column in columns_stored_otherwise(snapshot.definition)}
-    return [position for position, column in enumerate(rows) if column.name.lower() in folded]
+    return [
+        position
+        for position, (name, column) in enumerate(zip(names, rows, strict=False))
+        if name.lower() in folded and is_stored_otherwise(column)
+    ]
 
 
 def _source_keys(using: Sequence[str], source: StructType, by_position: StructType | None) -> list[int]:

@@ -42,7 +42,7 @@ class HeadwaterSource(session: SparkSession, store: StoreOptions, options: Map[S
   private var available: Option[Option[String]] = None
   @volatile private var last: Option[StreamEndAnswer] = None
 
-  override def schema: StructType = SchemaText.read(info.schema)
+  override lazy val schema: StructType = SchemaText.read(info.schema)
 
   override def getDefaultReadLimit: ReadLimit = HeadwaterSource.limit(info)
 
@@ -77,9 +77,19 @@ class HeadwaterSource(session: SparkSession, store: StoreOptions, options: Map[S
   }
 
   override def getBatch(start: Option[Offset], end: Offset): DataFrame = {
-    val rows = SparkInternals.ofRows(session, if (info.readsChanges) changes(start, end) else files(start, end))
+    val read = if (info.readsChanges) changes(start, end) else files(start, end)
+    val rows = SparkInternals.ofRows(
+      session,
+      read.transform {
+        case relation: LogicalRelation => relation.copy(isStreaming = true, output = relation.output.map(asDeclared))
+        case none: LocalRelation => none.copy(isStreaming = true)
+      })
     condition(start, end).map(rows.where).getOrElse(rows)
   }
+
+  /** A column as the stream declares it: the state of a query keeps whether its keys may be null, and refuses keys that differ in that. */
+  private def asDeclared(column: AttributeReference): AttributeReference =
+    schema.find(_.name == column.name).fold(column)(field => column.withNullability(field.nullable).asInstanceOf[AttributeReference])
 
   private def condition(start: Option[Offset], end: Offset): Option[String] =
     if (!info.hasConditions) None
@@ -90,15 +100,12 @@ class HeadwaterSource(session: SparkSession, store: StoreOptions, options: Map[S
     val size = last.filter(_.offset.contains(end.json)).map(_.sizeInBytes).getOrElse(info.table.sizeInBytes)
     val state = TableState.of(table).copy(sizeInBytes = size, hasDeletionVectors = true)
     val index = new StreamFileIndex(session, table.path, state, table.partitionSchema, info.stream, start.map(_.json), end.json, store)
-    table.relationOver(index, StoreOptions.others(options)).copy(isStreaming = true)
+    table.relationOver(index, StoreOptions.others(options))
   }
 
   private def changes(start: Option[Offset], end: Offset): LogicalPlan = {
     val answer = Bridge.call(session, StreamChangesRequest(info.stream, start.map(_.json), end.json), table.location)
-    new HeadwaterChangelog(session, store, answer).toPlan(None).transform {
-      case relation: LogicalRelation => relation.copy(isStreaming = true)
-      case none: LocalRelation => none.copy(isStreaming = true)
-    }
+    new HeadwaterChangelog(session, store, answer).toPlan(None)
   }
 
   override def commit(end: Offset): Unit =
