@@ -113,3 +113,11 @@ def test_not_null_that_cannot_be_enforced_is_left_out(spark, tmp_path, fails):
         spark.conf.unset(setting)
     spark.sql(f"INSERT INTO delta.`{tmp_path}/n` SELECT array(named_struct('x', CAST(NULL AS INT)))")
     assert spark.sql(f"SELECT a[0].x FROM delta.`{tmp_path}/n`").collect() == [(None,)]
+
+
+def test_options_of_a_temporary_view_are_those_of_a_reader(spark, table, fails):
+    view = "CREATE OR REPLACE TEMPORARY VIEW v USING delta OPTIONS (path '{}', {} 'x')"
+    spark.sql(view.format(table, "header"))
+    assert spark.table("v").count() == 1
+    with fails("HEADWATER_UNKNOWN_OPTION"):
+        spark.sql(view.format(table, "versionAsOff"))

@@ -216,3 +216,13 @@ def test_small_statements_that_change_rows_are_small(spark, rows, probe, tmp_pat
     )
     spark.sql(f"UPDATE {path} SET s = probe(k) WHERE k IN (SELECT k - 10 FROM {source})")
     assert rows(f"SELECT s, count(*) FROM {path} GROUP BY s ORDER BY s") == [("false", 25), ("old", 4980)]
+
+
+def test_pairs_with_a_target_count_where_keys_alone_do_not_decide(spark, rows, probe, tmp_path):
+    path = f"delta.`{tmp_path}/t`"
+    spark.sql(f"CREATE TABLE {path} USING delta AS SELECT id AS k, 1 AS g, 'old' AS s FROM range(2000)")
+    spark.sql(
+        f"MERGE INTO {path} t USING (SELECT id AS k, id % 1 + 1 AS g FROM range(2000)) s "
+        "ON t.g = s.g AND t.k + s.k = 1999 WHEN MATCHED THEN UPDATE SET s = probe(t.k)"
+    )
+    assert rows(f"SELECT s, count(*) FROM {path} GROUP BY s") == [("unset", 2000)]

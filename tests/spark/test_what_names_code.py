@@ -11,6 +11,7 @@ TEXTS = {
     "java_method": f"java_method('java.lang.System', 'setProperty', '{MARK}', 'x')",
     "Reflect": f"system.builtin.Reflect('java.lang.System', 'setProperty', '{MARK}', 'x')",
     "try_reflect": f"coalesce(try_reflect('java.lang.System', 'setProperty', '{MARK}', 'x'), 'a')",
+    "IDENTIFIER": f"IDENTIFIER('refl' || 'ect')('java.lang.System', 'setProperty', '{MARK}', 'x')",
     "a subquery": "(SELECT max(id) FROM range(2)) || s",
 }
 

@@ -257,14 +257,14 @@ class Snapshot:
         return pa.chunked_array(pieces, column.type.to_arrow())
 
     def partition_field(self, name: str) -> StructField:
-        """The schema's field of a partition column.
+        """A partition column, as of :attr:`TableDefinition.partition_fields`.
 
         :raises KeyError: no partition column of that name.
         """
-        column = self.schema.find(name)
-        if column is None or column.name.lower() not in map(str.lower, self.metadata.partition_columns):
-            raise KeyError(name)
-        return column
+        for column in self.definition.partition_fields:
+            if column.name.lower() == name.lower():
+                return column
+        raise KeyError(name)
 
     def tombstones(self) -> pa.Table:
         """The ``remove`` actions kept for VACUUM and checkpoints, with ``files.TOMBSTONE_SCHEMA``; read when called."""

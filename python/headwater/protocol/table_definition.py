@@ -9,7 +9,7 @@ Promise: each answer is worked out once; a property counts only where the table 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ from headwater.errors import HeadwaterError
 from headwater.protocol import clustering, properties
 from headwater.protocol.actions import DomainMetadata, Metadata, Protocol
 from headwater.protocol.clustering import physical_columns
+from headwater.protocol.column_metadata import PHYSICAL_NAME
 from headwater.protocol.columns import Path, leaves
 from headwater.protocol.features import (
     FEATURES,
@@ -96,9 +97,12 @@ class TableDefinition:
 
     @cached_property
     def partition_fields(self) -> list[StructField]:
-        """The partition columns, in order."""
+        """The partition columns, in order. If the table maps no columns, physical names that an earlier mapping left in
+        the schema do not count: the log has the values under the columns' own names.
+        """
         found = (self.schema.find(name) for name in self.metadata.partition_columns)
-        return [column for column in found if column is not None]
+        columns = [column for column in found if column is not None]
+        return columns if self.maps_columns else [_without_physical_name(column) for column in columns]
 
     @cached_property
     def clustering_columns(self) -> tuple[Path, ...] | None:
@@ -198,3 +202,9 @@ class TableDefinition:
                 {"tableName": self.metadata.id, "property": missing.name},
             )
         return HiddenColumns(row_id, row_commit_version)
+
+
+def _without_physical_name(column: StructField) -> StructField:
+    if PHYSICAL_NAME not in column.metadata:
+        return column
+    return replace(column, metadata={key: value for key, value in column.metadata.items() if key != PHYSICAL_NAME})

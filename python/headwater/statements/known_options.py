@@ -141,7 +141,7 @@ def check_options(given: Mapping[str, str | None], only_known_of: str | None = N
     for name, value in given.items():
         folded = name.lower()
         known = _BY_FOLDED_NAME.get(folded)
-        if known is not None and known.unused and str(value).strip().lower() != "false":
+        if known is not None and known.unused and value is not None and value.strip().lower() != "false":
             warn_once(f"option {folded}", f"the option {name} has no effect here: {known.meaning}")
         if known is not None or value is None or folded in _NOT_SUGGESTED or "." in name or name.startswith("_"):
             continue

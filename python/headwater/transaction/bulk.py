@@ -18,7 +18,7 @@ from headwater.errors import HeadwaterError
 from headwater.log.commits import ParsedActions, parse_actions
 from headwater.log.files import TOMBSTONE_SCHEMA, json_lines, keys_of
 from headwater.protocol.action_shapes import ADD, REMOVE
-from headwater.protocol.actions import Metadata
+from headwater.protocol.table_definition import TableDefinition
 from headwater.transaction.validation import check_partition_values
 
 
@@ -58,7 +58,7 @@ class Bulk:
         actions.files.extend(True, self.added)
         return actions
 
-    def check(self, metadata: Metadata) -> None:
+    def check(self, definition: TableDefinition) -> None:
         """Refuse what no commit may contain.
 
         :raises HeadwaterError: ``DELTA_DUPLICATE_ACTIONS_FOUND`` for a file that is named twice,
@@ -74,8 +74,7 @@ class Bulk:
                     kind = "remove" if number < len(self.removed) else "add"
                     raise HeadwaterError("DELTA_DUPLICATE_ACTIONS_FOUND", {"actionType": kind, "path": path})
                 seen.add(key)
-        columns = [metadata.schema.find(name) for name in metadata.partition_columns]
-        wanted = [column.physical_name for column in columns if column is not None]
+        wanted = [column.physical_name for column in definition.partition_fields]
         values = self.added["partition_values"].combine_chunks()
         starts = values.offsets.to_numpy()
         known = pc.is_in(values.keys, value_set=pa.array(wanted, pa.string()))

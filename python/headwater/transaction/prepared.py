@@ -247,8 +247,8 @@ class PreparedCommit:
         check_domains(content.domains, after.protocol)
         check_unique(removes, adds)
         if content.bulk is not None:
-            content.bulk.check(after.metadata)
-        check_partitions(adds, after.metadata)
+            content.bulk.check(after)
+        check_partitions(adds, after)
         iceberg.check_definition(before, after)
         iceberg.check_files(after, adds)
         manifests.check_definition(before, after)

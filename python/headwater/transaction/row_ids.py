@@ -92,18 +92,19 @@ class RowIds:
         return self._counts[file.path]
 
 
-def ids_of_before(snapshot: Snapshot) -> dict[str, dict[str, Any]]:
-    """The row ids of each file of a table, and of each that a tombstone remembers, by canonical path and attribute.
+def ids_of_before(snapshot: Snapshot) -> dict[tuple[str, int | None], dict[str, Any]]:
+    """The row ids of each file of a table, and of each that a tombstone remembers, by canonical path and size.
 
-    A path that is added again keeps the row ids that it was last added with, as the protocol wants: a reader or a
-    RESTORE that knows the file from another version takes its rows for the same.
+    A file that is added again keeps the row ids that it was last added with, as the protocol wants: a reader or a
+    RESTORE that knows the file from another version takes its rows for the same. A file of another size has other rows:
+    programs that write Parquet files without a log may overwrite a file.
     """
     if not snapshot.definition.assigns_row_ids:
         return {}
     names = ("base_row_id", "default_row_commit_version")
-    rows = [*snapshot.tombstones().select(["path", *names]).to_pylist()]  # in the order of the log
-    rows += snapshot.select(["path", *names]).to_pylist()
-    return {canonical_path(row.pop("path")): row for row in rows}
+    rows = [*snapshot.tombstones().select(["path", "size", *names]).to_pylist()]  # in the order of the log
+    rows += snapshot.select(["path", "size", *names]).to_pylist()
+    return {(canonical_path(row.pop("path")), row.pop("size")): row for row in rows}
 
 
 def with_ids_of_before(added: pa.Table, snapshot: Snapshot) -> pa.Table:
@@ -111,7 +112,8 @@ def with_ids_of_before(added: pa.Table, snapshot: Snapshot) -> pa.Table:
     known = ids_of_before(snapshot)
     if not known:
         return added
-    kept = [known.get(path, {}) for path in canonical_paths(added["path"]).to_pylist()]
+    keys = zip(canonical_paths(added["path"]).to_pylist(), added["size"].to_pylist(), strict=True)
+    kept = [known.get(key, {}) for key in keys]
     for name in ("base_row_id", "default_row_commit_version"):
         at = added.schema.get_field_index(name)
         added = added.set_column(at, FILE_SCHEMA.field(name), pa.array([row.get(name) for row in kept], pa.int64()))

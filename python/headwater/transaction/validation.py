@@ -70,16 +70,14 @@ def check_unique(removes: Sequence[RemoveFile], adds: Sequence[AddFile]) -> None
             seen.add(key)
 
 
-def check_partitions(adds: Sequence[AddFile], metadata: Metadata) -> None:
+def check_partitions(adds: Sequence[AddFile], definition: TableDefinition) -> None:
     """Refuse files whose partition values are not exactly those of the table's partition columns.
 
     :raises HeadwaterError: ``HEADWATER_PARTITION_VALUES_MISMATCH``.
     """
     if not adds:
         return
-    schema = metadata.schema
-    columns = [schema.find(name) for name in metadata.partition_columns]
-    wanted = {column.physical_name for column in columns if column is not None}
+    wanted = {column.physical_name for column in definition.partition_fields}
     for file in adds:
         check_partition_values(file.path, file.partition_values.keys(), wanted)
 

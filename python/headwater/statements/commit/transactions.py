@@ -82,9 +82,12 @@ def rollback_transaction(request: TransactionRequest, statement: Statement) -> R
     """
     _check_begun("ROLLBACK", request, statement)
     transaction = open_transactions.known(statement)
+    paths = [] if transaction is None else [log.table_path for log in transaction.written]
     if transaction is not None:
         transaction.give_up()
     _end(transaction, statement)
+    for path in paths:  # DataFrames that were cached within it have what it did
+        statement.table_changed(path)
     return RowsAnswer(rows=[])
 
 

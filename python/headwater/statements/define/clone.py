@@ -170,9 +170,9 @@ def _clone_files(request: CloneRequest, format: str, location: Location, stateme
         txn.update_protocol(protocol_for(txn.metadata, target.protocol, supported_features(made.protocol)))
         if target.definition.clustering_domain is not None:
             txn.add_action(clustering_domain(()))
-    before: dict[str, dict[str, Any]] = {} if target is None else ids_of_before(target)
+    before: dict[tuple[str, int | None], dict[str, Any]] = {} if target is None else ids_of_before(target)
     files = (replace(file, path=f"{uri(source.path)}/{file.path}") for file in becoming.with_vectors(location))
-    txn.add(replace(file, **before.get(canonical_path(file.path), {})) for file in files)
+    txn.add(replace(file, **before.get((canonical_path(file.path), file.size), {})) for file in files)
     metrics = {
         "sourceTableSize": sum(file.size for file in becoming.files),
         "sourceNumOfFiles": len(becoming.files),

@@ -145,7 +145,6 @@ def show_partitions(request: ShowPartitionsRequest, statement: Statement) -> Row
         ``DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_COLUMN``.
     """
     snapshot = open_snapshot(request.table, statement)
-    note_read(snapshot.store)
     names = snapshot.partition_columns
     if not names:
         raise HeadwaterError("DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_TABLE", {"tableName": request.name})
@@ -153,6 +152,7 @@ def show_partitions(request: ShowPartitionsRequest, statement: Statement) -> Row
     unknown = [key for key in wanted if key not in {name.lower() for name in names}]
     if unknown:
         raise HeadwaterError("DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_COLUMN", {"badCols": ", ".join(unknown)})
+    note_read(snapshot.store)
     columns = snapshot.definition.partition_fields
     maps = snapshot.select(["partition_values"])["partition_values"]
     texts = zip(*(texts_of(maps, column.physical_name).to_pylist() for column in columns), strict=True)

@@ -364,8 +364,7 @@ def _tracks_rows(snapshot: Snapshot) -> bool:
 
 def physical_name(snapshot: Snapshot, column: str) -> str:
     """The physical name of a partition column."""
-    field = snapshot.schema.find(column)
-    return field.physical_name if field is not None else column
+    return snapshot.partition_field(column).physical_name
 
 
 def absolute_paths(snapshot: Snapshot, paths: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:

@@ -203,7 +203,7 @@ def row_checks(overwrite: Overwrite, statement: Statement) -> list[tuple[Check, 
 def _partitions_predicate(snapshot: Snapshot, written: Iterable[AddFile]) -> Predicate | None:
     """The partitions written to, as a predicate; None where nothing was written."""
     combinations = {tuple(sorted(file.partition_values.items())) for file in written}
-    fields = {field.physical_name: field for field in snapshot.schema}
+    fields = {field.physical_name: field for field in snapshot.definition.partition_fields}
     alternatives = [And(tuple(_equals(fields[name], text) for name, text in c)) for c in combinations]
     return Or(tuple(alternatives)) if alternatives else None
 

@@ -22,6 +22,7 @@ import py4j.Py4JException
  */
 object Bridge extends Logging {
   private var starting: CompletableFuture[HandlerProcess] = _
+  private var startedWith = Map.empty[String, String]
 
   /** How long it may take until this process sees that a killed one is dead. */
   private val DeathIsSeenMilliseconds = 2000L
@@ -35,8 +36,18 @@ object Bridge extends Logging {
   private val MayStand = "HEADWATER_COMMIT_MAY_STAND"
   private val OutcomeUnknown = Set(MayStand, "HEADWATER_COMMIT_OUTCOME_UNKNOWN")
 
-  /** Starts the handler in the background, unless it runs already. */
-  def prepare(conf: SparkConf): Unit = started(conf)
+  /**
+   * Starts the handler in the background, unless it runs already. One that another Spark of this JVM has left makes way if that Spark was
+   * started with other settings, as a notebook's is that stops Spark and starts it again.
+   */
+  def prepare(conf: SparkConf): Unit = synchronized {
+    if (starting != null && startedWith != HandlerProcess.settings(conf)) {
+      val left = starting
+      starting = null
+      inBackground("headwater-handler-end")(finish(left))
+    }
+    started(conf)
+  }
 
   private val LongestMaintenanceMilliseconds = 35000L
 
@@ -61,19 +72,33 @@ object Bridge extends Logging {
     if (starting == null || (starting.isDone && (starting.isCompletedExceptionally || !starting.join().isAlive))) {
       val begun = new CompletableFuture[HandlerProcess]()
       val settings = conf
+      startedWith = HandlerProcess.settings(settings)
       val work: Runnable = () =>
         try begun.complete(HandlerProcess.start(settings))
         catch { case e: Throwable => begun.completeExceptionally(e) }
-      // This thread and the connection's outlive the statement that starts them, so they must not inherit anything of its session. As
-      // daemons they do not keep the JVM alive.
-      val thread = new Thread(null, work, "headwater-handler-start", 0, false)
-      thread.setContextClassLoader(getClass.getClassLoader)
-      thread.setDaemon(true)
-      thread.start()
+      inBackground("headwater-handler-start")(work.run())
       starting = begun
     }
     starting
   }
+
+  /**
+   * This thread and the connection's outlive the statement that starts them, so they must not inherit anything of its session. As daemons
+   * they do not keep the JVM alive.
+   */
+  private def inBackground(name: String)(work: => Unit): Unit = {
+    val thread = new Thread(null, () => work, name, 0, false)
+    thread.setContextClassLoader(getClass.getClassLoader)
+    thread.setDaemon(true)
+    thread.start()
+  }
+
+  private def finish(left: CompletableFuture[HandlerProcess]): Unit =
+    try {
+      val process = left.get()
+      try process.call(FinishMaintenanceRequest())
+      finally process.stop()
+    } catch { case NonFatal(_) => }
 
   def pid(session: SparkSession): Long = running(session).pid
 

@@ -77,6 +77,10 @@ object HandlerProcess extends Logging {
   private val py4jLog = java.util.logging.Logger.getLogger("py4j")
   if (py4jLog.getLevel == null) py4jLog.setLevel(java.util.logging.Level.WARNING)
 
+  /** What a handler learns of Spark's configuration when it starts. */
+  def settings(conf: SparkConf): Map[String, String] =
+    conf.getAll.filter { case (name, _) => name.startsWith("spark.headwater.") }.toMap
+
   /** Starts the first interpreter that has the `headwater` package. */
   def start(conf: SparkConf): HandlerProcess = {
     showLog(conf)
@@ -160,7 +164,7 @@ object HandlerProcess extends Logging {
     // If the process has ended already, the missing answer below says how.
     try send(
         "token" -> token,
-        "settings" -> conf.getAll.filter { case (name, _) => name.startsWith("spark.headwater.") }.toMap,
+        "settings" -> settings(conf),
         "bridge" -> BuildProperties.bridgeVersion,
         "jar" -> jarFile.map(_.getPath).getOrElse(""))
     catch { case _: IOException => }

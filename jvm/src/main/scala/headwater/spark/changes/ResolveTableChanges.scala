@@ -25,7 +25,7 @@ case class ResolveTableChanges(session: SparkSession) extends Rule[LogicalPlan] 
       EliminateSubqueryAliases(child) match {
         case CatalogRelation(_: HeadwaterTable, _, _) => child.transform {
             case relation @ CatalogRelation(table: HeadwaterTable, _, options) =>
-              ReadOptions.check(session, options, isSql = relation.origin.sqlText.isDefined)
+              ReadOptions.check(session, relation)
               val location = table.reachedWith(options.asCaseSensitiveMap().asScala.toMap).location
               HeadwaterChangelog.load(session, location, bounds, form, timeTravel = !table.asked.isLatest).toPlan(None)
           }

@@ -4,7 +4,7 @@ import java.util.{Collections, WeakHashMap}
 
 import scala.collection.mutable
 
-import headwater.spark.bridge.Bridge
+import headwater.spark.bridge.{Bridge, SchemaText}
 import headwater.spark.bridge.messages.{CheckColumnsRequest, RefreshTableRequest, RefreshTablesRequest}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.QueryPlanningTracker
@@ -13,7 +13,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
-import org.apache.spark.sql.types.{DataType, StructField, StructType}
+import org.apache.spark.sql.types.{StructField, StructType}
 
 /**
  * Fixes the version that every live relation of a query reads, once, when Spark optimizes the query. So a query, with its subqueries, sees
@@ -78,7 +78,7 @@ object PinSnapshots {
       known: TableState,
       reader: SparkSession): LogicalPlan = {
     def named(fields: Iterable[StructField], name: String) = fields.find(_.name.equalsIgnoreCase(name))
-    val columns = DataType.fromJson(known.tableSchema).asInstanceOf[StructType]
+    val columns = SchemaText.read(known.tableSchema)
     val partitions = StructType(known.partitionColumns.map { name =>
       named(files.schema, name).orElse(named(columns, name)).getOrElse(throw new IllegalStateException(s"no column $name"))
     })

@@ -21,7 +21,7 @@ case class ResolveHeadwaterRelations(session: SparkSession) extends Rule[Logical
   private def read(plan: LogicalPlan): LogicalPlan =
     plan.resolveOperatorsDown {
       case relation @ CatalogRelation(table: HeadwaterTable, output, options) =>
-        ReadOptions.check(session, options, isSql = relation.origin.sqlText.isDefined)
+        ReadOptions.check(session, relation)
         // FindChangeReads has taken reads of changes already, except for those of an older version, which the handler rejects.
         HeadwaterChangelog.asked(session, options).foreach(HeadwaterChangelog.load(session, table.location, Nil, _, timeTravel = true))
         val read = table.toRelation(options.asCaseSensitiveMap().asScala.toMap)

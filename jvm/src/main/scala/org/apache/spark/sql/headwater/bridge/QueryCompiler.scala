@@ -8,7 +8,9 @@ import headwater.spark.dml.{CollectKeys, CountRow, IsMatched, KeySetAccumulator,
 import headwater.spark.layout.{CurveKey, RangeId}
 import headwater.spark.write.{OptimizedWrite, PositionSet, RaiseRowError}
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.analysis.{UnresolvedAttribute, UnresolvedFunction, UnresolvedRelation}
+import org.apache.spark.sql.catalyst.analysis.{
+  ExpressionWithUnresolvedIdentifier, UnresolvedAttribute, UnresolvedFunction, UnresolvedRelation
+}
 import org.apache.spark.sql.catalyst.expressions.{
   Alias, Expression, Literal, PlanExpression, SparkVersion, UserDefinedExpression, VariableReference
 }
@@ -79,6 +81,8 @@ object QueryCompiler {
     parsed.foreach {
       case f: UnresolvedFunction if CallJava(f.nameParts.last.toLowerCase(Locale.ROOT)) => throw refused(f.nameParts.last)
       case _: PlanExpression[_] => throw refused("a subquery")
+      // It may name a function by an expression, which nobody knows before it is evaluated.
+      case _: ExpressionWithUnresolvedIdentifier => throw refused("IDENTIFIER")
       case _ =>
     }
     parsed

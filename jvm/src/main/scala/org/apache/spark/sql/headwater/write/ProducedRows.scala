@@ -100,7 +100,9 @@ private final class ProducedRows(batch: LogicalRDD => Option[LogicalPlan]) {
     val (both, product) = (left + right, times(left, right))
     val (pairs, isLookup) = join match {
       case ExtractEquiJoinKeys(_, leftKeys, rightKeys, other, _, _, _, _) =>
-        val isUnmultiplied = isTarget(join.left) || isTarget(join.right) || isUnique(join.left, leftKeys) || isUnique(join.right, rightKeys)
+        // A condition beside the keys may leave one match of the many that the keys have.
+        val isOfTarget = other.isEmpty && (isTarget(join.left) || isTarget(join.right))
+        val isUnmultiplied = isOfTarget || isUnique(join.left, leftKeys) || isUnique(join.right, rightKeys)
         (if (isUnmultiplied) both else product, other.isEmpty)
       case ExtractSingleColumnNullAwareAntiJoin(_, _) => (both, true)
       case _ => (product, false)
