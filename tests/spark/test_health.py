@@ -16,13 +16,13 @@ def test_the_statement_and_the_command_agree(spark, tmp_path, database, fails):
         "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
     )
     for start in (0, 10, 20):
-        row = "CAST(id AS INT), CAST(id / 4 AS DECIMAL(6, 2)), named_struct('ts', timestamp_seconds(id))"
+        row = "CAST(id AS INT), CAST(id / 4 AS DECIMAL(6, 2)), named_struct('ts', timestamp_seconds(1600000000 + id))"
         spark.sql(f"INSERT INTO t SELECT {row} FROM range({start}, {start + 10}, 1, 1)")
     spark.sql("DELETE FROM t WHERE id = 5")
     shown = spark.sql("DESCRIBE HEALTH t")
     assert shown.columns == ["section", "subject", "name", "value"]
     values = {tuple(row)[:3]: row.value for row in shown.collect()}
-    wanted = ["id = 5", "d < 5.25", "s.ts >= TIMESTAMP'1970-01-01 00:00:20'"]
+    wanted = ["id = 5", "d < 5.25", "s.ts >= TIMESTAMP'2020-09-13 12:27:00'"]
     conditions = [word for text in wanted for word in ("--where", text)]
     printed = CliRunner().invoke(cli.app, ["health", str(path), "--json", *conditions], catch_exceptions=False)
     found = json.loads(printed.stdout)

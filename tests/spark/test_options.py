@@ -83,12 +83,15 @@ def test_a_transaction_reads_with_options(spark, table, fails):
         spark.sql("ROLLBACK")
 
 
-def test_table_properties_as_options_of_each_way_that_creates(spark, rows, table, tmp_path):
+def test_table_properties_as_options_of_each_way_that_creates(spark, rows, table, database, tmp_path):
     numbers = itertools.count()
-    writer = rows.write.format("delta").options(**PROPERTIES)
+
+    def writer():
+        return rows.write.format("delta").options(**PROPERTIES)
+
     for create in (
-        writer.save,
-        lambda path: writer.saveAsTable(f"delta.`{path}`"),
+        lambda path: writer().save(path),
+        lambda path: writer().saveAsTable("saved", path=path),
         lambda path: rows.writeTo(f"delta.`{path}`").using("delta").options(**PROPERTIES).create(),
         lambda path: stream(spark, table, path, None, **PROPERTIES),
         lambda path: stream(spark, table, path, f"delta.`{path}`", **PROPERTIES),
@@ -97,7 +100,7 @@ def test_table_properties_as_options_of_each_way_that_creates(spark, rows, table
         create(path)
         found = dict(spark.sql(f"SHOW TBLPROPERTIES delta.`{path}`").collect())
         assert (found["delta.appendOnly"], found["delta.enableChangeDataFeed"]) == ("true", "true")
-    writer.mode("append").save(table)
+    writer().mode("append").save(table)
     assert "delta.appendOnly" not in dict(spark.sql(f"SHOW TBLPROPERTIES delta.`{table}`").collect())
 
 
