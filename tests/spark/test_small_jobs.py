@@ -152,7 +152,6 @@ WAYS = {
     "REPLACE USING": "INSERT INTO {t} REPLACE USING (k) {q}",
     "CTAS": "CREATE OR REPLACE TABLE {t} USING delta AS {q}",
     "inserts of MERGE": "MERGE INTO {t} t USING ({q}) s ON t.k = s.k WHEN NOT MATCHED THEN INSERT *",
-    "upsert": "INSERT INTO {t} WITH (idCols = 'k') {q}",
 }
 _GENERATES = "spark.sql.codegen.wholeStage"
 
