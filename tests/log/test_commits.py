@@ -103,7 +103,7 @@ def test_commit_info_is_found_wherever_it_is():
 #: What a value may be that is to be text; and what it means.
 VALUES = st.one_of(
     st.tuples(st.text(st.characters(codec="utf-8"))).map(lambda each: (each[0], each[0])),
-    st.integers().map(lambda number: (number, str(number))),
+    st.integers(-(2**63), 2**63 - 1).map(lambda number: (number, str(number))),
     st.booleans().map(lambda flag: (flag, str(flag).lower())),
     st.floats(allow_nan=False, allow_infinity=False).map(lambda number: (number, repr(number))),
     st.none().map(lambda none: (None, None)),
