@@ -48,7 +48,7 @@ def in_partitions(
         of_text = np.array([known[keys[text]] for text in stored], np.int64)
         numbers = numbers * len(known) + of_text[texts.indices.to_numpy()]
         wanted = wanted * len(known) + np.array([known[keys[text]] for text in written], np.int64)
-        # Numbered anew, as the product of all columns' counts may be none of 64 bits.
+        # Numbered again after each column: the product of the counts of all columns may exceed 64 bits.
         both = np.unique(np.concatenate([numbers, wanted]), return_inverse=True)[1]
         numbers, wanted = both[: len(maps)], both[len(maps) :]
     return pa.array(np.isin(numbers, wanted), pa.bool_())
