@@ -50,7 +50,7 @@ ORDER = (
 UP: dict[str, set[str]] = {
     # What an error extends differs between Sparks; a shim refuses a Spark by such an error.
     "errors": {"bridge", "shims"},
-    "sql": {"bridge", "sql.scan", "write"},
+    "sql": {"bridge", "scan", "sql.scan", "sql.streaming", "write"},
     "sql.dml": {"dml"},
     "scan": {"bridge", "catalog", "changes", "dml", "sql.scan", "write"},
     "write": {"bridge", "catalog", "dml", "sql.bridge", "sql.write"},

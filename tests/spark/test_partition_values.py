@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from support.commits import edit_log
 
 from headwater import changelog
 from headwater.inspector.files import partitions as inspected_partitions
@@ -213,16 +215,18 @@ def test_a_stream_has_the_columns_that_it_declares(spark, database, tmp_path):
     assert [field.nullable for field in seen[0]] == [field.nullable for field in stream.schema] == [False, True]
 
 
-def _with_empty_texts(table: Path) -> None:
-    """The log as another writer has it: an empty text in place of null."""
-    for commit in table.glob("_delta_log/*.json"):
-        lines = [json.loads(line) for line in commit.read_text().splitlines()]
-        for line in lines:
-            for action in line.values():
-                if "partitionValues" in action:
-                    action["partitionValues"] = {k: v or "" for k, v in action["partitionValues"].items()}
-        commit.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        commit.with_name(f".{commit.name}.crc").unlink(missing_ok=True)
+def _with_empty_texts(action: dict[str, dict[str, Any]]) -> None:
+    """The action as another writer has it: an empty text in place of null."""
+    for fields in action.values():
+        if "partitionValues" in fields:
+            fields["partitionValues"] = {k: v or "" for k, v in fields["partitionValues"].items()}
+
+
+def _without_null_in_p(action: dict[str, dict[str, Any]]) -> None:
+    if "metaData" in action:
+        schema = json.loads(action["metaData"]["schemaString"])
+        schema["fields"][0]["nullable"] = False
+        action["metaData"]["schemaString"] = json.dumps(schema)
 
 
 @pytest.mark.parametrize("null", ["", " NOT NULL"])
@@ -238,19 +242,9 @@ def test_an_empty_text_of_another_writer_is_null_for_every_reader(spark, rows, d
         )
         spark.sql(f"INSERT INTO {table} VALUES (NULL, NULL, 1), ('a', X'61', 2), (NULL, X'61', 3)")
         if name == "empty":
-            _with_empty_texts(path)
+            edit_log(path, _with_empty_texts)
         if null:
-            commit = path / "_delta_log" / f"{0:020d}.json"
-            commit.write_text(
-                commit.read_text().replace(
-                    '\\"name\\":\\"p\\",\\"type\\":\\"string\\",\\"nullable\\":true',
-                    '\\"name\\":\\"p\\",\\"type\\":\\"string\\",\\"nullable\\":false',
-                )
-            )
-            assert '\\"nullable\\":false' in commit.read_text()
-            for checksum in path.glob("_delta_log/*.crc"):
-                checksum.unlink()
-        table = f"delta.`{path}`"
+            edit_log(path, _without_null_in_p)
         reads = [
             *(f"SELECT x, p, b FROM {table} WHERE {c}" for c in ("true", "p IS NULL", "p IS NOT NULL", "p = ''")),
             *(f"SELECT x FROM {table} WHERE {c}" for c in ("b IS NULL", "b = X''", "coalesce(p, 'n') = 'n'")),
@@ -295,12 +289,14 @@ def test_partition_columns_in_other_case(spark, rows, database, tmp_path):
     path = tmp_path / "t"
     spark.sql(f"CREATE TABLE delta.`{path}` (Name STRING, x INT) USING delta PARTITIONED BY (Name)")
     spark.sql(f"INSERT INTO delta.`{path}` VALUES ('a', 1), ('b', 2)")
-    for commit in path.glob("_delta_log/*.json"):
-        text = commit.read_text().replace('"partitionColumns":["Name"]', '"partitionColumns":["name"]')
-        commit.write_text(text.replace('"partitionValues":{"Name"', '"partitionValues":{"name"'))
-        commit.with_name(f".{commit.name}.crc").unlink(missing_ok=True)
-    for checksum in path.glob("_delta_log/*.crc"):
-        checksum.unlink()
+
+    def spell(action):
+        if "metaData" in action:
+            action["metaData"]["partitionColumns"] = ["name"]
+        if "add" in action:
+            action["add"]["partitionValues"] = {"name": action["add"]["partitionValues"]["Name"]}
+
+    edit_log(path, spell)
     table = f"delta.`{path}`"
     spark.sql(f"INSERT INTO {table} VALUES ('a', 3)")
     assert rows(f"SELECT name, x FROM {table} ORDER BY ALL") == [("a", 1), ("a", 3), ("b", 2)]

@@ -10,7 +10,7 @@ from headwater.errors import HeadwaterError
 from headwater.protocol import properties
 from headwater.protocol.properties import PROPERTIES, Property
 from headwater.statements import notices
-from support.commits import edit_creation
+from support.commits import edit_log
 from support.requests import alter_table, create_request, create_table, data_file, schema_json, write
 
 SCHEMA = schema_json(a="integer")
@@ -166,7 +166,7 @@ def uniform(tmp_path, statement):
     """A table whose UniForm another engine switched on."""
     path = tmp_path / "uniform"
     create(path, statement)
-    edit_creation(path, lambda line: line["metaData"]["configuration"].update(UNIFORM) if "metaData" in line else None)
+    edit_log(path, lambda line: line["metaData"]["configuration"].update(UNIFORM) if "metaData" in line else None)
     from headwater.statements.commit.opening import CACHE
 
     CACHE.forget(str(path))

@@ -51,12 +51,17 @@ def append(snapshot: Snapshot, *paths: str, store: Store | None = None, **commit
     return txn.commit("WRITE", {"mode": "Append"}, **commit)
 
 
-def edit_creation(table: Path, edit: Callable[[dict[str, Any]], None]) -> None:
-    """Have ``edit`` change each action of a table's version 0 in place, as if another writer had written it."""
-    assert wait_for_maintenance(60)  # it writes the checksum that goes with the commit
-    commit = table / "_delta_log" / f"{0:020}.json"
-    lines = [json.loads(line) for line in commit.read_text().splitlines()]
-    for line in lines:
-        edit(line)
-    commit.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    commit.with_suffix(".crc").unlink(missing_ok=True)  # it is of what the log said before
+def edit_log(table: Path, edit: Callable[[dict[str, Any]], None]) -> None:
+    """Have ``edit`` change each action of a table's commits in place, as if another writer had written them.
+
+    What a writer notes beside its commits, such as a checksum, is of what they said before: it goes.
+    """
+    assert wait_for_maintenance(60)  # it writes the checksums
+    for commit in table.glob("_delta_log/*.json"):
+        lines = [json.loads(line) for line in commit.read_text().splitlines()]
+        for line in lines:
+            edit(line)
+        commit.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        commit.with_name(f".{commit.name}.crc").unlink(missing_ok=True)
+    for checksum in table.glob("_delta_log/*.crc"):
+        checksum.unlink()

@@ -7,7 +7,7 @@ from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.protocol.actions import AddFile
 from headwater.statements.commit.opening import CACHE, open_snapshot
 from headwater.transaction import Transaction
-from support.commits import edit_creation
+from support.commits import edit_log
 from support.requests import actions, alter_table, called, check_same_schema, create_request, create_table, schema_json
 
 
@@ -153,7 +153,7 @@ def leave_mapping(path, name):
             schema["fields"][0]["metadata"] = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": name}
             action["metaData"]["schemaString"] = json.dumps(schema)
 
-    edit_creation(path, edit)
+    edit_log(path, edit)
     CACHE.forget(str(path))
 
 

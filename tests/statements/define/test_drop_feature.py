@@ -19,7 +19,7 @@ from headwater.statements.define.feature_removal import REMOVALS
 from headwater.statements.maintain.file_rewrites import OldTypes
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction, wait_for_maintenance
-from support.commits import edit_creation
+from support.commits import edit_log
 from support.requests import actions, alter_table, called, create_request, create_table, data_file, schema_json
 
 run = called("drop_feature")
@@ -448,7 +448,7 @@ def test_what_is_refused(make, statement, feature, condition):
     path = make()
     named = ["appendOnly", "clustering", "domainMetadata", "invariants"]
     protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": named}
-    edit_creation(path, lambda line: line.update(protocol=protocol) if "protocol" in line else None)
+    edit_log(path, lambda line: line.update(protocol=protocol) if "protocol" in line else None)
     with pytest.raises(HeadwaterError) as raised:
         drop(path, statement, feature)
     assert raised.value.condition == condition
@@ -460,7 +460,7 @@ def test_features_that_need_more_than_there_is(make, statement, tmp_path):
     path = make()
     named = ["catalogManaged", "inCommitTimestamp", "vacuumProtocolCheck", "myFeature"]
     protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": named}
-    edit_creation(path, lambda line: line.update(protocol=protocol) if "protocol" in line else None)
+    edit_log(path, lambda line: line.update(protocol=protocol) if "protocol" in line else None)
     for feature, condition in {
         "catalogManaged": "DELTA_FEATURE_DROP_NONREMOVABLE_FEATURE",
         "myfeature": "DELTA_FEATURE_DROP_UNSUPPORTED_CLIENT_FEATURE",

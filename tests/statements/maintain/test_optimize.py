@@ -8,7 +8,7 @@ import pytest
 
 from headwater.errors import HeadwaterError
 from headwater.stores import LocalStore
-from support.commits import create, edit_creation
+from support.commits import create, edit_log
 from support.requests import called, create_request, schema_json
 
 
@@ -31,7 +31,7 @@ def run(kind: str, path: Path, statement) -> None:
 def test_tables_that_a_catalog_manages(kind, reader, writer, condition, tmp_path, statement) -> None:
     create(str(tmp_path / "t"))
     protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": reader, "writerFeatures": writer}
-    edit_creation(tmp_path / "t", lambda line: line.update(protocol=protocol) if "protocol" in line else None)
+    edit_log(tmp_path / "t", lambda line: line.update(protocol=protocol) if "protocol" in line else None)
     with pytest.raises(HeadwaterError) as raised:
         run(kind, tmp_path / "t", statement)
     assert raised.value.condition == condition

@@ -377,11 +377,11 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
 
   /** The type of a Spark SQL expression over a schema (both JSON). Throws Spark's own error if it does not resolve. */
   def checkExpression(text: String, schema: String): String = {
-    QueryCompiler.expressionType(session, text, schema).json
+    QueryCompiler.expressionType(session, text, SchemaText.read(schema)).json
   }
 
   /** The parts of an expression over a schema (JSON) that follow from more than a row, as a list of SQL texts. */
-  def checkOverRow(text: String, schema: String): String = Json.write(QueryCompiler.beyondRow(session, text, schema))
+  def checkOverRow(text: String, schema: String): String = Json.write(QueryCompiler.beyondRow(session, text, SchemaText.read(schema)))
 
   /** Sets a setting of the session. */
   def set(setting: String, value: String): Unit = session.conf.set(setting, value)
@@ -395,7 +395,7 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
 
   /** [[CheckedCondition]]: a condition over a schema (JSON) as Spark resolves it. Throws Spark's own error if it does not resolve. */
   def checkCondition(text: String, schema: String): String = {
-    val condition = QueryCompiler.condition(session, text, schema)
+    val condition = QueryCompiler.condition(session, text, SchemaText.read(schema))
     val columns = Option.when(PredicateTree.isOverRow(condition))(condition.references.toSeq.map(_.name))
     Json.write(CheckedCondition(PredicateTree.of(condition), columns))
   }

@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation, Logic
 import org.apache.spark.sql.catalyst.util.MetadataColumnHelper
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.headwater.SparkInternals
-import org.apache.spark.sql.headwater.write.ProducedRows
+import org.apache.spark.sql.headwater.ProducedRows
 
 /**
  * The resolved pieces of a DELETE, UPDATE or MERGE. They are no expressions of the command, because Spark would then optimize subqueries in

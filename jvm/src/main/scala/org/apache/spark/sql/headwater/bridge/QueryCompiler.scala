@@ -3,7 +3,6 @@ package org.apache.spark.sql.headwater.bridge
 import java.util.Locale
 
 import headwater.spark.HeadwaterException
-import headwater.spark.bridge.SchemaText
 import headwater.spark.dml.{CollectKeys, CountRow, IsMatched, KeySetAccumulator, RowCounter}
 import headwater.spark.layout.{CurveKey, RangeId}
 import headwater.spark.write.{OptimizedWrite, PositionSet, RaiseRowError}
@@ -19,7 +18,7 @@ import org.apache.spark.sql.catalyst.trees.{CurrentOrigin, Origin, TreePattern}
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.DataType
+import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
  * Turns a handler's rewrite, a SQL query with placeholders, into a plan. ``hw_plan.`n` `` becomes the n-th plan of the statement,
@@ -124,15 +123,15 @@ object QueryCompiler {
       case node => node.transformExpressionsUp(expressions)
     }
 
-  /** The type of an expression over a schema (JSON). Throws Spark's own error if it does not resolve. */
-  def expressionType(session: SparkSession, text: String, schema: String): DataType =
+  /** The type of an expression over a schema. Throws Spark's own error if it does not resolve. */
+  def expressionType(session: SparkSession, text: String, schema: StructType): DataType =
     SparkInternals.ofRows(session, Project(Seq(Alias(parse(session, text), "value")()), over(schema))).schema.head.dataType
 
   /**
-   * The parts of an expression over a schema (JSON) that give something else than what follows from a row: the time, the session, chance,
+   * The parts of an expression over a schema that give something else than what follows from a row: the time, the session, chance,
    * functions of users. Each as SQL. Throws Spark's own error if the expression does not resolve.
    */
-  def beyondRow(session: SparkSession, text: String, schema: String): Seq[String] =
+  def beyondRow(session: SparkSession, text: String, schema: StructType): Seq[String] =
     SparkInternals.logicalPlan(SparkInternals.ofRows(session, Project(Seq(Alias(parse(session, text), "value")()), over(schema))))
       .expressions.flatMap(_.collect {
         case e if e.containsPattern(TreePattern.CURRENT_LIKE) && !e.children.exists(_.containsPattern(TreePattern.CURRENT_LIKE)) => e
@@ -143,12 +142,12 @@ object QueryCompiler {
         case e if !e.deterministic && e.children.forall(_.deterministic) => e
       }).map(_.sql)
 
-  /** A condition over a schema (JSON), resolved. Throws Spark's own error if it does not resolve. */
-  def condition(session: SparkSession, text: String, schema: String): Expression =
+  /** A condition over a schema, resolved. Throws Spark's own error if it does not resolve. */
+  def condition(session: SparkSession, text: String, schema: StructType): Expression =
     SparkInternals.logicalPlan(SparkInternals.ofRows(session, Filter(parse(session, text), over(schema)))).collectFirst {
       case Filter(condition, _) => condition
     }.get
 
-  private def over(schema: String): LocalRelation =
-    LocalRelation(SparkInternals.attributes(SchemaText.read(schema)))
+  private def over(schema: StructType): LocalRelation =
+    LocalRelation(SparkInternals.attributes(schema))
 }

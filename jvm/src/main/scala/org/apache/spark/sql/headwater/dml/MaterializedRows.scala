@@ -5,7 +5,7 @@ import headwater.spark.shims.LogicalRddShim
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.classic.{Dataset, SparkSession => ClassicSession}
-import org.apache.spark.sql.headwater.write.ProducedRows
+import org.apache.spark.sql.headwater.ProducedRows
 import org.apache.spark.storage.StorageLevel
 
 /**

@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, EventTimeWat
 import org.apache.spark.sql.catalyst.streaming.{WriteToStream, WriteToStreamStatement}
 import org.apache.spark.sql.connector.catalog.Table
 import org.apache.spark.sql.execution.LogicalRDD
-import org.apache.spark.sql.headwater.write.ProducedRows
+import org.apache.spark.sql.headwater.ProducedRows
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{StructField, StructType}
 

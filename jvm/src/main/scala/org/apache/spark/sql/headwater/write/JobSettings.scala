@@ -8,6 +8,7 @@ import org.apache.spark.sql.execution.{ExternalRDD, LogicalRDD, SparkPlan}
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec
 import org.apache.spark.sql.execution.columnar.{InMemoryRelation, InMemoryTableScanExec}
 import org.apache.spark.sql.execution.datasources.VariantMetadata
+import org.apache.spark.sql.headwater.ProducedRows
 import org.apache.spark.sql.headwater.bridge.JobProperties
 import org.apache.spark.sql.internal.{LegacyBehaviorPolicy, SQLConf}
 import org.apache.spark.sql.types.{DataType, StructType, VariantType}

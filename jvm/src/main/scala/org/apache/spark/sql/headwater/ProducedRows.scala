@@ -1,4 +1,4 @@
-package org.apache.spark.sql.headwater.write
+package org.apache.spark.sql.headwater
 
 import scala.collection.mutable
 
