@@ -15,8 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timezone
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, Inexact, InvalidOperation
-from math import ulp
+from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Any
 
 import numpy as np
@@ -455,24 +454,27 @@ def _decimals_beside_doubles(values: pa.Array, wanted: pa.DataType, kind: str) -
     far = pc.or_(pc.greater_equal(values, pa.scalar(least, wanted)), pc.less_equal(values, pa.scalar(-least, wanted)))
     if not pc.any(far).as_py():
         return values
-    sign, rounding = (-1, ROUND_FLOOR) if kind == "minValues" else (1, ROUND_CEILING)
-    quantum = Decimal(1).scaleb(-wanted.scale)
-    wide = Context(prec=100)
-    fitting = Context(prec=wanted.precision, rounding=rounding, traps=[InvalidOperation])
+    wide = pa.decimal256(62, wanted.scale + 2)
+    doubles, decimals = values.cast(pa.float64()), values.cast(wide)
+    unit = Decimal(1).scaleb(-wanted.scale)
+    rounded = pc.abs(pc.subtract(doubles.cast(wide, safe=False), decimals))
+    is_double = pc.less_equal(rounded, pa.scalar(unit * 51 / 100, wide))
+    inexact = pc.and_(far, pc.or_(is_double, pc.less_equal(_significant_digits(values), _DOUBLE_DIGITS)))
+    distances = pa.array(_ROUNDINGS * np.spacing(np.abs(pc.fill_null(doubles, 0).to_numpy(zero_copy_only=False))))
+    move = pc.subtract if kind == "minValues" else pc.add
+    # The casts of both cut digits off.
+    moved = move(decimals, pc.add(distances.cast(wide, safe=False), pa.scalar(unit, wide)))
+    limit = pa.scalar(Decimal(1).scaleb(wanted.precision - wanted.scale), pa.decimal256(40, 0))
+    moved = pc.if_else(pc.less(pc.abs(moved), limit), moved, pa.scalar(None, moved.type)).cast(wanted, safe=False)
+    return pc.if_else(inexact, moved, values)
 
-    def widened(value: Decimal) -> Decimal | None:
-        as_double = float(value)
-        digits = len(str(int(value.scaleb(wanted.scale, wide))).lstrip("-").rstrip("0"))
-        if digits > _DOUBLE_DIGITS and wide.quantize(Decimal(as_double), quantum) != value:
-            return value  # no double is printed like this
-        try:
-            moved = wide.add(value, sign * _ROUNDINGS * Decimal(ulp(as_double)))
-            return moved.quantize(quantum, context=fitting)
-        except ArithmeticError:
-            return None
 
-    pairs = zip(values.to_pylist(), far.to_pylist(), strict=True)
-    return pa.array([widened(value) if is_far else value for value, is_far in pairs], wanted)
+def _significant_digits(decimals: pa.Array) -> pa.Array:
+    texts = decimals.cast(pa.string())
+    if pc.any(pc.match_substring(texts, "E")).as_py():
+        texts = pc.replace_substring_regex(texts, "E.*", "")
+    digits = pc.utf8_trim(texts, "-0.")
+    return pc.subtract(pc.utf8_length(digits), pc.count_substring(digits, "."))
 
 
 def _nulls(count: int, data_type: pa.DataType) -> pa.ChunkedArray:
