@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from support.commits import edit_log
 
 from headwater import changelog
 from headwater.inspector.files import partitions as inspected_partitions
 from headwater.log.snapshot import load_snapshot
 from headwater.stores import LocalStore
+from support.commits import edit_log
 
 #: SQL literals of each type; the first ones are stored as null.
 KINDS = {
