@@ -24,7 +24,7 @@ FEW = "(SELECT explode(sequence(1, 30)) AS e)"
 
 def bound(spark, query: str) -> float:
     """How many rows a node of the query may handle."""
-    judge = spark._jvm.org.apache.spark.sql.headwater.write.ProducedRows
+    judge = spark._jvm.org.apache.spark.sql.headwater.ProducedRows
     return float(judge.of(spark.sql(query)._jdf.queryExecution().optimizedPlan()))
 
 
@@ -127,6 +127,19 @@ def test_no_node_produces_more_rows_than_the_bound(spark, settings, tmp_path):
 )
 def test_the_bound_is_no_larger_than_it_must_be(spark, text, handled):
     assert bound(spark, text) == handled
+
+
+def test_a_small_table_has_as_many_rows_as_its_log_says(spark, tmp_path):
+    """Bytes say little: equal rows take none, and a row of many columns takes hundreds."""
+    equal, wide = f"delta.`{tmp_path}/equal`", f"delta.`{tmp_path}/wide`"
+    spark.sql(f"CREATE TABLE {equal} USING delta AS SELECT 1 AS k FROM range(0, 500000, 1, 1)")
+    columns = ", ".join(f"uuid() AS c{n}" for n in range(40))
+    spark.sql(f"CREATE TABLE {wide} USING delta AS SELECT id AS k, {columns} FROM range(0, 300, 1, 1)")
+    assert spark.table(equal).inputFiles()
+    assert bound(spark, f"SELECT * FROM {equal}") == 500_000
+    assert bound(spark, f"SELECT a.* FROM {wide} a JOIN {wide} b ON a.c0 = b.c1") == 90_000
+    spark.sql(f"DELETE FROM {wide} WHERE k < 10")
+    assert 290 <= bound(spark, f"SELECT * FROM {wide} WHERE k > 20") <= 300
 
 
 def test_cached_rows_are_judged_by_what_makes_them_until_they_are_counted(spark):

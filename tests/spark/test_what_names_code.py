@@ -62,6 +62,9 @@ def test_expressions_of_a_log_run_no_code(spark, tmp_path, fails, log, place, pa
     assert spark.sql(f"SELECT s FROM delta.`{tmp_path}`").collect() == [("a",)]
 
 
-def test_a_session_names_no_store(spark, settings, fails):
+def test_a_session_names_no_store(spark, settings, fails, tmp_path, monkeypatch):
+    (tmp_path / "a_trap.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    monkeypatch.syspath_prepend(tmp_path)
     with settings({"spark.headwater.store.trap": "a_trap:Store"}), fails("HEADWATER_FILE_SYSTEM_NOT_USABLE", "trap"):
         spark.sql("SELECT * FROM delta.`trap://bucket/t`")
+    assert not (tmp_path / "ran").exists()

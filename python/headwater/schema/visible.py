@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from headwater.errors import HeadwaterError
 from headwater.protocol.column_metadata import CURRENT_DEFAULT, EXISTS_DEFAULT
 from headwater.protocol.columns import map_fields
-from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType
+from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType, schema_string
 
 
 def for_reading(schema: StructType) -> StructType:
@@ -33,6 +34,13 @@ def changed(then: StructType, now: StructType) -> bool:
     column has its physical name, the column of its logical name replaces it, as in a table that was created again.
     """
     return not _reads(then, now)
+
+
+def columns_changed(table: str, then: StructType, now: StructType) -> HeadwaterError:
+    """The error that says so; if both have the same columns and types, it shows what else is declared of them."""
+    shown = schema_string if then.sql() == now.sql() else StructType.sql
+    values = {"tableName": table, "then": shown(then), "now": shown(now)}
+    return HeadwaterError("DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS", values)
 
 
 def _reads(then: DataType, now: DataType) -> bool:

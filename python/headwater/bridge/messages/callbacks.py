@@ -97,11 +97,15 @@ class WrittenRows(Request, kw_only=True):
 
 
 class PinnedVersion(Answer, kw_only=True):
-    """A version of a table, which a statement reads wherever it reads the table; fields as of ``TableDescription``."""
+    """A version of a table, which a statement reads wherever it reads the table; fields as of ``TableDescription``.
+
+    :param rows: of its files, deleted ones included, if the log says it and the files are few bytes.
+    """
 
     version: int
     table_id: str
     size_in_bytes: int
+    rows: int | None
     has_deletion_vectors: bool
     table_schema: str
     partition_columns: list[str]

@@ -20,6 +20,7 @@ from headwater.protocol import properties
 from headwater.protocol.properties import Property
 from headwater.protocol.row_tracking import HiddenColumns
 from headwater.protocol.types import StructField, StructType, parse_schema
+from headwater.schema.visible import columns_changed
 from headwater.statements.change.request import DmlRequest
 from headwater.statements.commit.committing import skip_if_done, transaction
 from headwater.statements.commit.opening import open_same
@@ -112,10 +113,7 @@ def _check_no_new_columns(analysed: StructType, snapshot: Snapshot) -> None:
     """
     then, now = ([(field.name, field.type) for field in schema] for schema in (analysed, snapshot.schema))
     if then != now:
-        raise HeadwaterError(
-            "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS",
-            {"tableName": snapshot.table_path, "then": analysed.sql(), "now": snapshot.schema.sql()},
-        )
+        raise columns_changed(snapshot.table_path, analysed, snapshot.schema)
 
 
 def check_appends_only(attempt: Attempt) -> None:

@@ -46,7 +46,7 @@ from headwater.protocol import properties
 from headwater.protocol.actions import DeletionVector
 from headwater.protocol.features import supported_features
 from headwater.protocol.partition_values import texts_of
-from headwater.protocol.types import StructType, parse_schema, schema_string
+from headwater.protocol.types import parse_schema, schema_string
 from headwater.pruning import aggregate_from_log, estimate, prune_all
 from headwater.pruning.limits import Order, first_rows
 from headwater.pruning.predicates import Predicate, decode
@@ -61,6 +61,7 @@ from headwater.statements.commit.opening import (
     open_snapshot,
     staleness_limit,
 )
+from headwater.statements.files.rows import SMALL_JOB_BYTES
 from headwater.stores import LocalStore, absolute_path
 from headwater.time_zones import time_zone_of
 from headwater.times import date_text
@@ -138,7 +139,7 @@ def check_columns(request: CheckColumnsRequest, statement: Statement) -> None:
     """
     then, now = parse_schema(request.then), parse_schema(request.now)
     if visible.changed(then, now):
-        raise _columns_changed(request.table, then, now)
+        raise visible.columns_changed(request.table, then, now)
 
 
 def check_same_columns(seen: SeenTable, version: int, statement: Statement, snapshot: Snapshot) -> Snapshot:
@@ -150,13 +151,8 @@ def check_same_columns(seen: SeenTable, version: int, statement: Statement, snap
         return snapshot
     then = open_snapshot(seen.table, statement, version)
     if visible.changed(then.schema, snapshot.schema) or then.partition_columns != snapshot.partition_columns:
-        raise _columns_changed(snapshot.table_path, then.schema, snapshot.schema)
+        raise visible.columns_changed(snapshot.table_path, then.schema, snapshot.schema)
     return then
-
-
-def _columns_changed(table: str, then: StructType, now: StructType) -> HeadwaterError:
-    values = {"tableName": table, "then": then.sql(), "now": now.sql()}
-    return HeadwaterError("DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS", values)
 
 
 def table_exists(request: TableExistsRequest, statement: Statement) -> bool:
@@ -208,12 +204,18 @@ def pinned_version(snapshot: Snapshot) -> PinnedVersion:
         version=snapshot.version,
         table_id=snapshot.metadata.id,
         size_in_bytes=snapshot.size_in_bytes,
+        rows=_rows(snapshot) if snapshot.size_in_bytes <= SMALL_JOB_BYTES else None,
         has_deletion_vectors=snapshot.has_deletion_vectors,
         table_schema=schema_string(snapshot.schema),
         partition_columns=snapshot.partition_columns,
         column_mapping_mode=snapshot.definition.mapping_mode,
         row_tracking_columns=list(snapshot.definition.hidden_columns or ()),
     )
+
+
+def _rows(snapshot: Snapshot) -> int | None:
+    records = snapshot.statistics([])["num_records"]
+    return None if records.null_count else pc.sum(records, min_count=0).as_py()
 
 
 def list_scans(request: ScansRequest, statement: Statement) -> list[FileListAnswer]:

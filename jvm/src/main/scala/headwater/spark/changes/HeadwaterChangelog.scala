@@ -75,10 +75,11 @@ class HeadwaterChangelog(session: SparkSession, store: StoreOptions, load: => Ch
       info.version,
       info.tableId,
       group.sizeInBytes,
-      group.hasDeletionVectors,
-      info.tableSchema,
-      group.partitionColumns,
-      info.columnMappingMode,
+      rows = None,
+      hasDeletionVectors = group.hasDeletionVectors,
+      tableSchema = info.tableSchema,
+      partitionColumns = group.partitionColumns,
+      columnMappingMode = info.columnMappingMode,
       rowTracking = None)
     val format = new HeadwaterParquetFileFormat(
       path,

@@ -72,6 +72,9 @@ class HeadwaterFileIndex(
 
   override def rootPaths: Seq[Path] = Seq(new Path(path))
 
+  /** The most rows that it lists, if the handler has counted them. */
+  def rows: Option[Long] = state.rows
+
   override def sizeInBytes: Long = pruned.map(_.sizeInBytes).getOrElse(state.sizeInBytes)
 
   override def refresh(): Unit = {}

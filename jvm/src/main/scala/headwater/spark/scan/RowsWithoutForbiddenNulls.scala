@@ -4,7 +4,7 @@ import headwater.spark.write.ForbiddenNulls
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.vectorized.ColumnarBatch
 
-/** Refuses a file with a null in an array or a map that the schema forbids, which Spark would read as another value. */
+/** Refuses a file with a null that the schema forbids, which Spark would read as another value. */
 final class RowsWithoutForbiddenNulls(source: Iterator[InternalRow], nulls: ForbiddenNulls) extends RowOrBatchIterator(source) {
   override def hasNext: Boolean = rows.hasNext
 

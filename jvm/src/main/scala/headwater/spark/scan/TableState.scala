@@ -7,6 +7,7 @@ import headwater.spark.catalog.HeadwaterTable
  * What a file index needs to know about the version that it lists. Two indexes of one table are equal if they are live or have the same
  * version.
  *
+ * @param rows of its files, if they are known
  * @param tableSchema the columns as the log has them
  */
 final case class TableState(
@@ -14,6 +15,7 @@ final case class TableState(
     version: Long,
     tableId: String,
     sizeInBytes: Long,
+    rows: Option[Long],
     hasDeletionVectors: Boolean,
     tableSchema: String,
     partitionColumns: Seq[String],
@@ -32,6 +34,7 @@ object TableState {
       pinned.version,
       pinned.tableId,
       pinned.sizeInBytes,
+      pinned.rows,
       pinned.hasDeletionVectors,
       pinned.tableSchema,
       pinned.partitionColumns,
@@ -43,9 +46,10 @@ object TableState {
     table.snapshotVersion,
     table.info.tableId,
     table.info.sizeInBytes,
-    table.info.hasDeletionVectors,
-    table.info.tableSchema,
-    table.info.partitionColumns,
-    table.info.columnMappingMode,
-    RowTrackingColumns.of(table.info.rowTrackingColumns))
+    rows = None,
+    hasDeletionVectors = table.info.hasDeletionVectors,
+    tableSchema = table.info.tableSchema,
+    partitionColumns = table.info.partitionColumns,
+    columnMappingMode = table.info.columnMappingMode,
+    rowTracking = RowTrackingColumns.of(table.info.rowTrackingColumns))
 }

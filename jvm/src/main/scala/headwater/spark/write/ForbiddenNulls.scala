@@ -16,12 +16,11 @@ import org.apache.spark.sql.vectorized.{ColumnarBatch, ColumnVector}
  *
  * @param schema the first columns of the rows
  * @param place where the rows are, for the error
- * @param fields whether NOT NULL columns count, not only elements of arrays and values of maps
  */
-final class ForbiddenNulls(schema: StructType, place: String, fields: Boolean) {
+final class ForbiddenNulls(schema: StructType, place: String) {
   import ForbiddenNulls._
 
-  private val find = finder(schema, fields)
+  private val find = finder(schema)
 
   def check(row: InternalRow): Unit = find.flatMap(_(row)).foreach { path =>
     throw HeadwaterException(
@@ -33,7 +32,8 @@ final class ForbiddenNulls(schema: StructType, place: String, fields: Boolean) {
 
   /** Looks at the rows only if some vector has a null where there must be none. */
   def check(batch: ColumnarBatch): Unit =
-    if (schema.indices.exists(i => mayHave(batch.column(i), schema(i).dataType))) batch.rowIterator().forEachRemaining(check(_))
+    if (schema.indices.exists(i => mayHave(batch.column(i), schema(i).dataType, schema(i).nullable)))
+      batch.rowIterator().forEachRemaining(check(_))
 
   private def shown(row: InternalRow): String = schema.fields.take(MostShown).zipWithIndex.map { case (field, i) =>
     val value = Cast(BoundReference(i, relaxed(field.dataType), nullable = true), StringType, Some(SQLConf.get.sessionLocalTimeZone))
@@ -50,21 +50,21 @@ object ForbiddenNulls {
   private type Finder = Any => Option[List[String]]
 
   /** Whether a schema forbids null somewhere; see [[ForbiddenNulls]]. */
-  def in(schema: StructType, fields: Boolean): Boolean = finder(schema, fields).isDefined
+  def in(schema: StructType): Boolean = finder(schema).isDefined
 
-  /** The type with arrays and maps that may have nulls. */
+  /** The type with nulls allowed everywhere but in keys. */
   def relaxed(kind: DataType): DataType = kind match {
-    case struct: StructType => StructType(struct.map(field => field.copy(dataType = relaxed(field.dataType))))
+    case struct: StructType => StructType(struct.map(field => field.copy(dataType = relaxed(field.dataType), nullable = true)))
     case array: ArrayType => ArrayType(relaxed(array.elementType), containsNull = true)
     case map: MapType => MapType(relaxed(map.keyType), relaxed(map.valueType), valueContainsNull = true)
     case _ => kind
   }
 
   /** None if there is nothing to look for. */
-  private def finder(kind: DataType, fields: Boolean): Option[Finder] = kind match {
+  private def finder(kind: DataType): Option[Finder] = kind match {
     case struct: StructType =>
       val parts = struct.fields.zipWithIndex.flatMap { case (field, i) =>
-        val (inner, nullable) = (finder(field.dataType, fields), field.nullable || !fields)
+        val (inner, nullable) = (finder(field.dataType), field.nullable)
         if (nullable && inner.isEmpty) None else Some((field, i, nullable, inner))
       }
       if (parts.isEmpty) None
@@ -76,12 +76,12 @@ object ForbiddenNulls {
           found.map(field.name :: _)
         }.nextOption()
       }
-    case array: ArrayType => elements(array.elementType, array.containsNull, fields).map { find => value =>
+    case array: ArrayType => elements(array.elementType, array.containsNull).map { find => value =>
         find(value).map("element" :: _)
       }
     case map: MapType =>
-      val keys = elements(map.keyType, nullable = true, fields)
-      val values = elements(map.valueType, map.valueContainsNull, fields)
+      val keys = elements(map.keyType, nullable = true)
+      val values = elements(map.valueType, map.valueContainsNull)
       if (keys.isEmpty && values.isEmpty) None
       else Some { value =>
         val entries = value.asInstanceOf[MapData]
@@ -91,8 +91,8 @@ object ForbiddenNulls {
     case _ => None
   }
 
-  private def elements(kind: DataType, nullable: Boolean, fields: Boolean): Option[Finder] = {
-    val inner = finder(kind, fields)
+  private def elements(kind: DataType, nullable: Boolean): Option[Finder] = {
+    val inner = finder(kind)
     if (nullable && inner.isEmpty) None
     else Some { value =>
       val array = value.asInstanceOf[ArrayData]
@@ -108,7 +108,7 @@ object ForbiddenNulls {
   }
 
   private def mayHave(vector: ColumnVector, kind: DataType): Boolean = kind match {
-    case struct: StructType => struct.indices.exists(i => mayHave(vector.getChild(i), struct(i).dataType))
+    case struct: StructType => struct.indices.exists(i => mayHave(vector.getChild(i), struct(i).dataType, struct(i).nullable))
     case array: ArrayType => mayHave(vector.getChild(0), array.elementType, array.containsNull)
     case map: MapType =>
       mayHave(vector.getChild(0), map.keyType, nullable = true) || mayHave(vector.getChild(1), map.valueType, map.valueContainsNull)

@@ -11,7 +11,7 @@ final class NullCheckingWriterFactory(plain: OutputWriterFactory) extends Output
 
   override def newInstance(path: String, dataSchema: StructType, context: TaskAttemptContext): OutputWriter = {
     val writer = plain.newInstance(path, dataSchema, context)
-    val nulls = new ForbiddenNulls(dataSchema, "to be written", fields = true)
+    val nulls = new ForbiddenNulls(dataSchema, "to be written")
     new OutputWriter {
       override def path(): String = writer.path()
       override def write(row: InternalRow): Unit = { nulls.check(row); writer.write(row) }

@@ -2,7 +2,8 @@ package headwater.spark.write
 
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.DEFAULT_PARTITION_NAME
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Cast, EqualNullSafe, Expression, IsNull, Literal}
-import org.apache.spark.sql.types.{BinaryType, StringType}
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils
+import org.apache.spark.sql.types.{BinaryType, CharType, StringType}
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
@@ -17,7 +18,9 @@ object StoredPartitionValue {
   }
 
   private def isText(column: Attribute): Boolean = column.dataType match {
-    case _: StringType | BinaryType => true
+    // Blanks make a CHAR as long as it is declared: it is never empty.
+    case _: StringType => CharVarcharUtils.getRawType(column.metadata).forall(!_.isInstanceOf[CharType])
+    case BinaryType => true
     case _ => false
   }
 

@@ -129,7 +129,7 @@ class HeadwaterParquetFileFormat(
     val hasSparksName = mapping.physical(tableSchema).fieldNames.contains(RowIndexColumn.Spark)
     def inFiles(schema: StructType): StructType = RowIndexColumn.rename(mapping.physical(schema), positionColumn, hasSparksName)
     val physicalData = inFiles(dataSchema)
-    val forbidsNulls = ForbiddenNulls.in(requiredSchema, fields = false)
+    val forbidsNulls = ForbiddenNulls.in(requiredSchema)
     // Spark's reader of rows fails at a null where its schema allows none.
     val asked = if (forbidsNulls) ForbiddenNulls.relaxed(inFiles(requiredSchema)).asInstanceOf[StructType] else inFiles(requiredSchema)
     val positionField = StructField(ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME, LongType, nullable = true)
@@ -230,9 +230,7 @@ class HeadwaterParquetFileFormat(
     }.getOrElse(live)
     if (!forbidsNulls) tracked
     else (file: PartitionedFile) =>
-      new RowsWithoutForbiddenNulls(
-        tracked(file),
-        new ForbiddenNulls(requiredSchema, s"of data file ${file.urlEncodedPath}", fields = false)).asRows
+      new RowsWithoutForbiddenNulls(tracked(file), new ForbiddenNulls(requiredSchema, s"of data file ${file.urlEncodedPath}")).asRows
   }
 
   /**
@@ -247,7 +245,7 @@ class HeadwaterParquetFileFormat(
     NestedFieldIds.use(job, dataSchema)
     val noting = new NotingWriterFactory(factory, statistics)
     val changes = if (hasChangeData) new ChangeDataWriterFactory(noting) else noting
-    if (ForbiddenNulls.in(dataSchema, fields = true)) new NullCheckingWriterFactory(changes) else changes
+    if (ForbiddenNulls.in(dataSchema)) new NullCheckingWriterFactory(changes) else changes
   }
 }
 
