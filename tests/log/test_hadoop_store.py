@@ -230,6 +230,7 @@ def test_a_file_replaced_while_it_is_read_is_read_again(tmp_path, times):
 def test_a_time_of_s3_is_in_whole_seconds_wherever_it_was_seen(hadoop, tmp_path):
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "x").write_bytes(b"1")
+    os.utime(tmp_path / "b" / "x", ns=(0, 1_234_000_000))
     for scheme, expected in (("s3a", 1000), ("hdfs", 1234)):
         store, path = store_for(f"{scheme}://b", hadoop)
         (listed,) = store.list_from(path)

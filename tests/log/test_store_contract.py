@@ -17,6 +17,7 @@ from headwater.transaction import Transaction, wait_for_maintenance
 from support.stores.fake_hadoop import FakeHadoop
 from support.stores.memory_store import MemoryStore
 from support.stores.store_contract import StoreContract
+from support.stores.vacuum_contract import VacuumContract
 
 
 class TestLocal(StoreContract):
@@ -42,6 +43,16 @@ class TestMemory(StoreContract):
     def root(self, store):
         store.make_directory("/root")
         return "/root"
+
+
+class TestVacuumThroughHadoop(VacuumContract):
+    @pytest.fixture(params=["hdfs", "s3a", "gs", "abfss"])
+    def root(self, request):
+        return f"{request.param}://bucket/root"
+
+    @pytest.fixture
+    def store(self, root, tmp_path):
+        return store_for(root, FakeHadoop(tmp_path))[0]
 
 
 class Forgetful(MemoryStore):

@@ -131,9 +131,10 @@ class HadoopFileSystem:
         with _failures(path):
             self._files.put(path, bytearray(data))
 
-    def exists(self, path: str) -> bool:
-        with _failures(path):
-            return bool(self._files.exists(path))
+    def exist(self, paths: Sequence[str]) -> Sequence[bool]:
+        with _failures(paths[0]):
+            found: list[bool] = orjson.loads(self._files.exist(orjson.dumps(paths).decode()))
+        return found
 
     def entries(self, directories: Sequence[str], deep: bool, local_path: str) -> None:
         with _failures(directories[0]):

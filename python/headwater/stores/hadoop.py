@@ -43,8 +43,8 @@ _LOG = logging.getLogger(__name__)
 
 #: How many files are looked up by name at once, at most.
 _MOST_FOLLOWED_AT_ONCE = 64
-#: How many files are asked about in one call over the bridge, at most.
-_MOST_STATUSES = 5000
+#: How many paths are asked about in one call over the bridge, at most.
+_MOST_ASKED = 5000
 #: How many directories are listed in one call over the bridge, at most.
 _MOST_LISTED = 256
 #: From so many files of a directory on, a listing of it shows which are there. A page of a listing of S3 has 1000.
@@ -141,8 +141,8 @@ class HadoopFiles(Protocol):
     def replace(self, path: str, data: bytes) -> None:
         """Write the file, replacing one that exists when the new one is complete."""
 
-    def exists(self, path: str) -> bool:
-        """Whether the path exists."""
+    def exist(self, paths: Sequence[str]) -> Sequence[bool]:
+        """Whether each path is one of a file or a directory, all at once."""
 
     def entries(self, directories: Sequence[str], deep: bool, local_path: str) -> None:
         """Write what lies in directories into a local file that exists: a line for each entry, the JSON array (is a
@@ -239,7 +239,7 @@ class HadoopStore(Store):
         self.check_writable(path)
 
     def exists(self, path: str) -> bool:
-        return self._files.exists(path)
+        return self._files.exist([path])[0]
 
     def missing(self, paths: Sequence[str]) -> list[str]:
         """As :meth:`Store.missing`; directories of many of the paths are listed."""
@@ -247,13 +247,12 @@ class HadoopStore(Store):
         there: set[str] = set()
         for start in range(0, len(crowded), _MOST_LISTED):
             listed = self._entries(crowded[start : start + _MOST_LISTED], deep=False)
-            there.update(path for is_directory, path, _, _ in listed if not is_directory)
+            there.update(path for _, path, _, _ in listed)
         found: list[str] = []
         single = [path for path in paths if path not in there]
-        for start in range(0, len(single), _MOST_STATUSES):
-            some = single[start : start + _MOST_STATUSES]
-            statuses = self._files.statuses(some)
-            found += [path for path, status in zip(some, statuses, strict=True) if status is None]
+        for start in range(0, len(single), _MOST_ASKED):
+            some = single[start : start + _MOST_ASKED]
+            found += [path for path, exists in zip(some, self._files.exist(some), strict=True) if not exists]
         return found
 
     def make_directory(self, path: str) -> None:

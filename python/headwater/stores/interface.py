@@ -154,7 +154,7 @@ class Store(ABC):
         """Whether a file or directory of that path exists."""
 
     def missing(self, paths: Sequence[str]) -> list[str]:
-        """Those of the paths where there is no file, in order; looked for in parallel."""
+        """Those of the paths where there is neither a file nor a directory, in order; looked for in parallel."""
         return [path for path, there in zip(paths, in_parallel(self.exists, paths), strict=True) if not there]
 
     def walk(self, directory: str, enters: Callable[[str], bool], between: Callable[[], None]) -> Tree:

@@ -87,7 +87,7 @@ class Azure:
     def file_system(self, method, query):
         if method != "GET":
             return (201 if method == "PUT" else 200), {"Last-Modified": formatdate(usegmt=True), "ETag": '"0x0"'}, b""
-        directory = unquote(query.get("directory", "")).strip("/")
+        directory = query.get("directory", "").strip("/")
         self.entry(directory)
         start = f"{directory}/" if directory else ""
         deep = query.get("recursive") == "true"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -33,12 +34,26 @@ class FakeHadoop:
         return ConditionalCreate(self.conditional, f"the server of {self.directory}", "3.3.0")
 
     def list_from(self, directory, start_name):
-        names = sorted(os.listdir(self._local(directory)))
-        return [(f"{directory}/{name}", 1, 1234) for name in names if name >= start_name]
+        found = self.local.list_from(self._local(directory), start_name)
+        return [(f"{directory}/{info.name}", info.size, info.modification_time) for info in found]
 
     def statuses(self, paths):
         self.calls.append(f"statuses of {len(paths)}")
-        return [(1, 1234) if self.exists(path) else None for path in paths]
+        found = [self.local.following([self._local(path)]) for path in paths]
+        return [(some[0].size, some[0].modification_time) if some else None for some in found]
+
+    def exist(self, paths):
+        return [os.path.exists(self._local(path)) for path in paths]
+
+    def entries(self, directories, deep, local_path):
+        with open(local_path, "w", encoding="utf-8") as out:
+            for directory in directories:
+                for path in sorted(Path(self._local(directory)).glob("**/*" if deep else "*")):
+                    if deep and path.is_dir():
+                        continue
+                    status, inside = path.stat(), path.relative_to(self._local(directory))
+                    entry = [path.is_dir(), f"{directory}/{inside}", status.st_size, status.st_mtime_ns // 1_000_000]
+                    out.write(f"{json.dumps(entry)}\n")
 
     def read(self, path):
         return self.local.read(self._local(path))
@@ -88,11 +103,16 @@ class FakeHadoop:
         self.calls.append("replace")
         self.local.put(self._local(path), data)
 
-    def exists(self, path):
-        return os.path.exists(self._local(path))
-
     def make_directory(self, path):
-        os.makedirs(self._local(path))
+        os.makedirs(self._local(path), exist_ok=True)
 
     def delete(self, path):
         self.local.delete(self._local(path))
+
+    def delete_many(self, directory, paths):
+        for path in paths:
+            self.delete(path)
+        return []
+
+    def delete_empty(self, path):
+        return self.local.delete_empty(self._local(path))

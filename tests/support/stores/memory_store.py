@@ -11,6 +11,7 @@ from threading import Lock
 
 import pyarrow as pa
 
+from headwater.protocol.file_names import LOG_DIRECTORY
 from headwater.stores import FileInfo, Store
 from headwater.stores.interface import Tree
 
@@ -48,8 +49,12 @@ class MemoryStore(Store):
                 for path, (data, modified) in self.files.items()
                 if path.startswith(f"{directory}/")
             ]
+            below = [
+                path.removeprefix(f"{directory}/") for path in self.directories if path.startswith(f"{directory}/")
+            ]
         between()
-        return Tree([info for info in found if all(map(enters, info.path.split("/")))], [])
+        logs = [FileInfo(path, 0, 0) for path in below if path.rpartition("/")[2] == LOG_DIRECTORY]
+        return Tree([info for info in found if all(map(enters, info.path.split("/")))], logs)
 
     def read(self, path: str) -> bytes:
         with self._lock:

@@ -14,13 +14,15 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from headwater.stores import Store
+from support.stores.vacuum_contract import VacuumContract
 
 NAMES = ["a", "B", "_x", "00000000000000000002.json", "00000000000000000010.json", "with space", "ü", "=p+&", ".hidden"]
 WRITERS = 8
 
 
-class StoreContract:
-    """Each test stands for a promise; the numbers are those of the store's own list."""
+class StoreContract(VacuumContract):
+    """Each test stands for a promise; the numbers are those of the store's own list. VACUUM relies on more of them than
+    any other statement."""
 
     #: Whether a reader may find none for a moment while a file is replaced, which the second promise allows.
     missing_while_replaced = False
@@ -139,7 +141,7 @@ class StoreContract:
 
     @pytest.mark.parametrize("listed_from", [1, 5, 1000])
     def test_which_of_many_files_are_missing(self, store, root, listed_from, monkeypatch):
-        """Whether they are looked for one by one or in listings of their directories."""
+        """Whether they are looked for one by one or in listings of their directories. Directories are there."""
         for module in ("local", "hadoop"):
             monkeypatch.setattr(f"headwater.stores.{module}._LISTED_RATHER", listed_from)
         paths = [f"{root}/{directory}/{name}" for directory in ("a b", "p=%3A", "none") for name in NAMES]
@@ -150,8 +152,34 @@ class StoreContract:
             store.put(path, b"1")
         for number in range(30):
             store.put(f"{root}/p=%3A/other {number}", b"1")
+        store.make_directory(f"{root}/a b/deeper")
+        store.put(f"{root}/a b/deeper/x", b"1")
+        there += [f"{root}/{directory}" for directory in ("a b", "p=%3A", "a b/deeper")]
+        paths += [f"{root}/{directory}" for directory in ("a b", "p=%3A", "a b/deeper", "none", "a b/none")]
         assert store.missing(paths) == [path for path in paths if path not in there]
         assert store.missing(there) == []
+
+    def test_a_walk_shows_all_files_and_where_logs_are(self, store, root):
+        hidden = ["_hidden/x", "_hidden/_delta_log/0.json", "a/_delta_log/0.json", "_delta_log/0.json"]
+        shown = ["x", "a b/ü", "p=%3A/deep/er/y", "a/z"]
+        for path in (*shown, *hidden):
+            store.make_directory(f"{root}/{path}".rpartition("/")[0])
+            store.put(f"{root}/{path}", path.encode())
+        between: list[None] = []
+        tree = store.walk(root, lambda name: not name.startswith("_"), lambda: between.append(None))
+        found = sorted((file.path, file.size) for file in tree.files)
+        assert found == sorted((path, len(path.encode())) for path in shown), found
+        logs = {each.path for each in tree.directories if each.path.endswith("_delta_log")}
+        assert logs - {"_hidden/_delta_log"} == {"_delta_log", "a/_delta_log"}
+        assert between
+
+    def test_files_are_deleted_and_folders_only_if_empty(self, store, other, root):
+        for name in ("x", "y z", "ü%25"):
+            store.make_directory(f"{root}/sub")
+            store.put(f"{root}/sub/{name}", b"1")
+        assert not store.delete_empty(f"{root}/sub")
+        assert store.delete_many(root, [f"{root}/sub/{name}" for name in ("x", "ü%25", "none")]) == []
+        assert [file.name for file in other.list_from(f"{root}/sub")] == ["y z"]
 
     def test_parts_of_a_file(self, store, root):
         content = bytes(range(256)) * 300

@@ -44,6 +44,9 @@ final class HadoopFiles(conf: Configuration, store: String => StoreOptions, conf
     body(system(path), path)
   }
 
+  private def located(uris: String): Seq[(FileSystem, Path)] =
+    Json.strings(Json.parse(uris)).map(new Path(_)).map(path => (system(path), path))
+
   /** Facts of the path's file system: its URI, its endpoint, whether it can create files conditionally, Hadoop's version. */
   def describe(uri: String): String = on(uri) { (fs, path) =>
     Json.write(Map[String, Any](
@@ -69,8 +72,7 @@ final class HadoopFiles(conf: Configuration, store: String => StoreOptions, conf
 
   /** `[size, modificationTime]` of each path (JSON array), null where there is no file. The requests run in parallel. */
   def statuses(uris: String): String = StoreFailure.wrapping {
-    val paths = Json.strings(Json.parse(uris)).map(new Path(_)).map(path => (system(path), path))
-    Json.write(StoreRequests.each(paths) { case (fs, path) => HadoopFiles.status(fs, path) }
+    Json.write(StoreRequests.each(located(uris)) { case (fs, path) => HadoopFiles.status(fs, path) }
       .map(_.map(s => Seq(s.getLen, s.getModificationTime))))
   }
 
@@ -88,7 +90,7 @@ final class HadoopFiles(conf: Configuration, store: String => StoreOptions, conf
    * nothing is written. Files are read in parallel, each through a small buffer, so their sizes do not matter.
    */
   def readMany(uris: String, local: String): String = StoreFailure.wrapping {
-    val paths = Json.strings(Json.parse(uris)).map(new Path(_)).map(path => (system(path), path))
+    val paths = located(uris)
     val found = StoreRequests.each(paths) { case (fs, path) => HadoopFiles.status(fs, path) }
     if (found.forall(_.isDefined)) {
       val offsets = found.scanLeft(0L)(_ + _.get.getLen)
@@ -122,7 +124,10 @@ final class HadoopFiles(conf: Configuration, store: String => StoreOptions, conf
     } catch { case _: FileNotFoundException => false }
   }
 
-  def exists(uri: String): Boolean = on(uri)((fs, path) => fs.exists(path))
+  /** Whether each path (JSON array) is one of a file or a directory. The requests run in parallel. */
+  def exist(uris: String): String = StoreFailure.wrapping {
+    Json.write(StoreRequests.each(located(uris)) { case (fs, path) => fs.exists(path) })
+  }
 
   def makeDirectory(uri: String): Unit = on(uri)((fs, path) => fs.mkdirs(path))
 
@@ -133,9 +138,8 @@ final class HadoopFiles(conf: Configuration, store: String => StoreOptions, conf
    * modificationTime]`. With `deep`, these are all files below them. A missing directory has none. The requests run in parallel.
    */
   def entries(uris: String, deep: Boolean, local: String): Unit = StoreFailure.wrapping {
-    val paths = Json.strings(Json.parse(uris)).map(new Path(_)).map(path => (system(path), path))
     val out = Files.newBufferedWriter(Paths.get(local))
-    try StoreRequests.each(paths) { case (fs, path) => HadoopFiles.lines(fs, path, deep) }.foreach(_.foreach { line =>
+    try StoreRequests.each(located(uris)) { case (fs, path) => HadoopFiles.lines(fs, path, deep) }.foreach(_.foreach { line =>
         out.write(line); out.write('\n')
       })
     finally out.close()
@@ -159,7 +163,7 @@ final class HadoopFiles(conf: Configuration, store: String => StoreOptions, conf
   /** Deletes an empty directory; false if something is in it. */
   def deleteEmpty(uri: String): Boolean = on(uri) { (fs, path) =>
     try fs.delete(path, false) || !fs.exists(path)
-    catch { case e: PathIOException => false }
+    catch { case _: PathIOException | _: FileAlreadyExistsException => false } // Azure has the latter for one that is not empty
   }
 
   /** Writes a file and replaces one of that name: for stores where a file appears only when it is complete. */
