@@ -120,6 +120,29 @@ def test_a_table_that_replaces_another_forgets_its_deletions(table):
     assert table.rows == [(1, 5, "first")]
 
 
+def test_a_deleted_row_stays_deleted_whatever_becomes_of_the_definition(table):
+    """While the table stays the same one: its mapping ends, another engine dates it, a schema is overwritten."""
+    settings = "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+    run, name = table.spark.sql, f"delta.`{table.path}`"
+    run(f"CREATE TABLE {name} (id INT, at INT, v STRING) USING delta {settings}")
+    late = [(1, 5, "late", False)]
+    table.write([(1, 9, None, True), (2, 1, "b", False)], **ORDERED)
+    run(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'none')")
+    table.write(late, **ORDERED)
+    snapshot = load_snapshot(str(table.path), LocalStore())
+    lines = [line for file in table.path.glob("_delta_log/*.json") for line in file.read_text().splitlines()]
+    dated = json.loads([line for line in sorted(lines) if '"metaData"' in line][-1])
+    dated["metaData"].update(createdTime=1, schemaString=snapshot.metadata.schema_string, configuration={})
+    (table.path / "_delta_log" / f"{snapshot.version + 1:020}.json").write_text(json.dumps(dated))
+    table.write(late, **ORDERED)
+    frame = table.spark.createDataFrame([(2, 1, "b")], "id INT, at INT, v STRING")
+    overwriting = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    overwriting.save(str(table.path))
+    table.write(late, **ORDERED)
+    assert table.rows == [(2, 1, "b")]
+    assert len(table.companions()) == 1
+
+
 def test_a_row_that_came_back_is_compared_with_itself(table):
     """RESTORE, INSERT or an overwrite has put it there after the deletion of its key: each newer event replaces it, or
     deletes it; where no row is, the deletion counts as before."""

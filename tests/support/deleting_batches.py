@@ -21,7 +21,7 @@ from headwater.statements.commit import opening
 from headwater.statements.commit.opening import Options
 from headwater.statements.internal_names import InternalNames
 from headwater.statements.upsert import binding
-from headwater.statements.upsert.companion import Companion, Remembering, confirm, deletions_of
+from headwater.statements.upsert.companion import Companion, Note, Remembering, confirm, deletions_of
 from headwater.statements.upsert.events import Events
 from headwater.statements.write.upsert_options import upsert_of
 from headwater.stores import Store
@@ -62,7 +62,9 @@ class World:
         self.store: Store = self.disk
         clocked(monkeypatch, lambda: self.now)
         monkeypatch.setattr(opening, "store_for", lambda table, *_: (self.store, table))
-        self.companion = Companion("c", f"{self.path}/_headwater_upsert/t-c", ["key_id"])
+        self.companion = Companion(
+            "c", f"{self.path}/_headwater_upsert/t-c", ["key_id"], Note("t", {"key_id": ("id", "id")}, False)
+        )
         self.events = events_with(**options)
         self.contents = dict[str, set[str]]()
         self.names = map(str, itertools.count(1))

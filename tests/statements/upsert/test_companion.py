@@ -15,7 +15,7 @@ from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import SetTransaction
 from headwater.sql.composing import Relation
 from headwater.statements.upsert import binding
-from headwater.statements.upsert.companion import Companion, Remembering
+from headwater.statements.upsert.companion import Companion, Note, Remembering
 from headwater.stores import LocalStore
 from headwater.transaction import wait_for_maintenance
 from support.deleting_batches import clocked, events_with
@@ -31,7 +31,7 @@ class Batches(RecordingStatement):
     def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch, size: int = 1000, **options: str) -> None:
         super().__init__()
         self.now, self.size, self.contents = 1e9, size, dict[str, set[int]]()
-        self.companion = Companion("c", str(path), ["key_id"])
+        self.companion = Companion("c", str(path), ["key_id"], Note("new", {"key_id": ("id", "id")}, False))
         self.events = events_with(**options)
         self.number = 0
         #: What the table's ``txn`` is.

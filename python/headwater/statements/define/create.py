@@ -75,7 +75,11 @@ def create_table(
     definition = define(request, statement, snapshot)
     txn = transaction(request.table, statement, snapshot)
     txn.update_protocol(protocol_of(definition.protocol, location.store))
-    txn.update_metadata(definition.metadata)
+    metadata = definition.metadata
+    if snapshot is not None and (request.save_mode is not None or options.flag(_SAVES_AS_TABLE)):
+        # An overwrite gives a table other rows and columns. It does not make another table of it, as REPLACE does.
+        metadata = replace(metadata, created_time=snapshot.metadata.created_time)
+    txn.update_metadata(metadata)
     if definition.domain is not None:
         txn.add_action(definition.domain)
     if snapshot is not None:

@@ -7,7 +7,8 @@ overwrite or an INSERT has put there after the deletion is replaced by each even
 
 The companion lies in the table's folder, below a name with a leading underscore: readers and VACUUM do not look there,
 and it goes with the folder. Its id is derived from the table's id, the time it was created and its key columns. So a
-table that replaces another, or is upserted by other keys, starts with an empty one. Its own folder's name begins with
+table that replaces another, or is upserted by other keys, starts with an empty one; a table for which these change
+otherwise keeps the one that it has (:mod:`headwater.statements.upsert.finding`). Its own folder's name begins with
 what is derived from the table alone: those of tables that were replaced are deleted once their entries have expired.
 
 Promises. A batch writes its deletions here before it commits to the table. They count from the table's commit on, and
@@ -20,12 +21,14 @@ their deletions.
 
 from __future__ import annotations
 
+import contextlib
 import uuid
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
+import msgspec
 import pyarrow as pa
 
 from headwater import backoff, clock
@@ -79,13 +82,30 @@ from headwater.transaction import Transaction
 from headwater.transaction.commit_info import default_engine_info
 from headwater.transaction.pending import PendingLog
 
-_FOLDER = "_headwater_upsert"
+FOLDER = "_headwater_upsert"
+#: What the ids begin with by which commits to tables say that they have written to a companion.
+APPLICATIONS = "headwater-upsert-"
+#: The property of a companion that has its note, and what its key columns begin with.
+_NOTE, _KEY = "headwater.upsert.of", "key_"
 #: How often a batch tries to write its entries, as other batches do at the same time.
 _ATTEMPTS = 100
 _RETRIED = RETRIED | {"DELTA_CONCURRENT_TRANSACTION", "DELTA_CONCURRENT_WRITE"}
 _SEQUENCE, _WRITTEN = "sequence", "written"
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 _NUMBERS = (*INTEGERS, "float", "double")
+
+
+class Note(NamedTuple):
+    """Whose a companion is, as of its newest batch.
+
+    :param table: what is derived from the table's definition.
+    :param keys: physical name and name of the table's key columns, by the companion's columns.
+    :param history: whether the table keeps a history; None if that is not noted.
+    """
+
+    table: str
+    keys: Mapping[str, Sequence[str]]
+    history: bool | None
 
 
 @dataclass(frozen=True)
@@ -98,24 +118,48 @@ class Companion:
     id: str
     path: str
     columns: Sequence[str]
+    note: Note
 
     @property
     def application(self) -> str:
         """The application id by which commits to the table say that they have written here."""
-        return f"headwater-upsert-{self.id}"
+        return f"{APPLICATIONS}{self.id}"
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The table properties that it has."""
+        note = msgspec.json.encode(self.note._asdict(), order="deterministic").decode()
+        return {**companion_files.PROPERTIES, _NOTE: note}
 
 
 def companion_of(table_path: str, metadata: Metadata, events: Events) -> Companion:
-    """The companion of a table, whether it is there or not."""
+    """The companion that is named after a table's definition, whether it is there or not."""
     # Columns keep their physical names when they are renamed.
     names = [metadata.schema.find(key.name) or key for key in events.keys]
-    columns = [f"key_{column.physical_name}" for column in names]
-    of_table = [metadata.id, str(metadata.created_time)]
-    parts = [*of_table, *sorted(column.lower() for column in columns)]
+    columns = [f"{_KEY}{column.physical_name}" for column in names]
+    parts = [metadata.id, str(metadata.created_time), *sorted(column.lower() for column in columns)]
     # Of a history, all deletions are kept, not the newest of each key alone.
     identity = _derived([*parts, "history"] if events.upsert.keeps_history else parts)
-    table = _derived(of_table)[:8]
-    return Companion(identity, f"{table_path}/{_FOLDER}/{table}-{identity}", columns)
+    table = derived_from(metadata)
+    keys = {column: (key.physical_name, key.name) for column, key in zip(columns, names, strict=True)}
+    note = Note(table, keys, events.upsert.keeps_history)
+    return Companion(identity, f"{table_path}/{FOLDER}/{table}-{identity}", columns, note)
+
+
+def derived_from(metadata: Metadata) -> str:
+    """What a definition has in common with those that are not of a table that replaced it."""
+    return _derived([metadata.id, str(metadata.created_time)])[:8]
+
+
+def note_of(companion: Snapshot) -> Note:
+    """What a companion notes. One of an older release notes nothing: its columns and its folder's name say most."""
+    text = companion.metadata.configuration.get(_NOTE)
+    if text is not None:
+        with contextlib.suppress(msgspec.DecodeError, TypeError):
+            return Note(**msgspec.json.decode(text))
+    names = [column.name for column in companion.schema if column.name.startswith(_KEY)]
+    table = companion.table_path.rpartition("/")[2].partition("-")[0]
+    return Note(table, {name: (name.removeprefix(_KEY),) * 2 for name in names}, None)
 
 
 def _derived(parts: Sequence[str]) -> str:
@@ -341,7 +385,7 @@ class Remembering:
             id=self.companion.id,
             schema_string=schema_string(wanted),
             partition_columns=(),
-            configuration=companion_files.PROPERTIES,
+            configuration=self.companion.properties,
             created_time=clock.milliseconds(),
         )
         if snapshot is None:
@@ -352,6 +396,9 @@ class Remembering:
             # It is nobody's decision but this one's which features a companion has.
             txn.update_protocol(protocol_for(metadata, snapshot.protocol, needed_features(metadata)))
             txn.update_metadata(metadata)
+        elif snapshot is not None and not self._notes(snapshot) and not txn.store.is_provisional:
+            noted = {**snapshot.metadata.configuration, **self.companion.properties}
+            txn.update_metadata(replace(snapshot.metadata, configuration=noted))
         target = Target(txn.table_path, txn.definition)
         if self.written is None or self._is_lost(snapshot, wanted):
             self.statement.step("remember deleted keys")
@@ -378,7 +425,8 @@ class Remembering:
         )
         if has_removed and not in_transaction and (now := newest(self.companion, self.statement)) is not None:
             companion_files.delete_unneeded(now, self.statement)
-            companion_files.delete_replaced(now, self.events.upsert.retention, self.statement)
+            table_now = self.companion.note.table
+            companion_files.delete_replaced(now, table_now, self.events.upsert.retention, self.statement)
         return True
 
     def _is_lost(self, snapshot: Snapshot | None, wanted: StructType) -> bool:
@@ -389,6 +437,9 @@ class Remembering:
         if self.mark is None:
             return False
         return snapshot is None or not self._own_paths() <= set(snapshot.files["path"].to_pylist())
+
+    def _notes(self, snapshot: Snapshot) -> bool:
+        return self.companion.properties.items() <= snapshot.metadata.configuration.items()
 
     def _own_paths(self) -> set[str]:
         return set() if self.written is None else {file.path for file in self.written.files}

@@ -93,15 +93,16 @@ def delete_unneeded(snapshot: Snapshot, statement: Statement) -> None:
         _LOG.warning("%s: files that are no longer needed stay: %s", snapshot.table_path, error)
 
 
-def delete_replaced(snapshot: Snapshot, retention: int, statement: Statement) -> None:
+def delete_replaced(snapshot: Snapshot, table: str, retention: int, statement: Statement) -> None:
     """Delete the companions of tables that the table has replaced, once nothing was written to them for as long as
     entries are kept, and two days at least: RESTORE brings such a table back.
 
-    :param snapshot: of a companion of the table; ``retention``: milliseconds.
+    :param snapshot: of a companion of the table; ``table``: what the names of its new ones begin with.
+    :param retention: milliseconds.
     :raises HeadwaterError: the statement was cancelled.
     """
     store, (above, _, own) = snapshot.store, snapshot.table_path.rpartition("/")
-    of_table = f"{own.partition('-')[0]}-"
+    of_table = (f"{own.partition('-')[0]}-", f"{table}-")
     before = clock.milliseconds() - max(retention, _REPLACED_STAY)
     try:
         tree = store.walk(above, lambda name: not name.startswith(of_table), statement.check_cancelled)

@@ -50,6 +50,7 @@ from headwater.statements.upsert.companion import (
     with_outdated,
 )
 from headwater.statements.upsert.events import Events, events_of, prepare
+from headwater.statements.upsert.finding import companion_in
 from headwater.statements.upsert.history_columns import with_history
 from headwater.statements.upsert.merging import compose, described
 from headwater.statements.write.evolving import grown_schema, may_evolve
@@ -226,7 +227,7 @@ class _Batch:
         statement, rows = self.statement, parse_schema(self.rows.schema)
         events = self._events(snapshot, rows)
         prepared = self._prepared(events)
-        companion = companion_of(snapshot.table_path, snapshot.metadata, events) if self.upsert.sequence else None
+        companion = companion_in(snapshot, events, statement) if self.upsert.sequence else None
         deletions = number = None
         if companion is not None:
             number = self._remember(companion, events, prepared, snapshot)
@@ -259,7 +260,7 @@ class _Batch:
 
     def _knows_all_deletions(self, companion: Companion, events: Events, seen: Snapshot, now: Snapshot) -> bool:
         """Whether no deletions have come to the table since a version."""
-        if companion_of(now.table_path, now.metadata, events).id != companion.id:
+        if companion_in(now, events, self.statement).id != companion.id:
             return False
         before, named = (batch_named(each, companion.application) for each in (seen, now))
         # One that came may have expired already.

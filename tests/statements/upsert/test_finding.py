@@ -1,0 +1,192 @@
+"""A table keeps the memory of its deletions over every change that leaves it the same table; no other table has it."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from headwater.log.checkpoint_writing import write_checkpoint
+from headwater.log.snapshot import Snapshot, load_snapshot
+from headwater.protocol.actions import Metadata, Protocol
+from headwater.protocol.types import StructField, StructType, schema_string
+from headwater.schema import mapping
+from headwater.sql.composing import Relation
+from headwater.statements.commit import opening
+from headwater.statements.upsert.companion import Remembering
+from headwater.statements.upsert.events import Events
+from headwater.statements.upsert.finding import companion_in
+from headwater.transaction import Transaction, maintenance
+from support.deleting_batches import INT, ROWS, events_with
+from support.recording_statement import RecordingStatement
+from support.requests import data_file
+from support.stores.memory_store import MemoryStore
+
+_PATHS = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch):
+    monkeypatch.setattr(maintenance, "schedule", lambda *_: None)
+
+
+class Table:
+    """A table in memory whose definition changes, and batches that delete keys of it.
+
+    Keys lose their physical names only next to a deletion, which notes their names.
+    """
+
+    def __init__(self, monkeypatch: Any, **configuration: str) -> None:
+        self.path, self.disk = f"/found{next(_PATHS)}", MemoryStore()
+        monkeypatch.setattr(opening, "store_for", lambda table, *_: (self.disk, table))
+        self.times, self.names = itertools.count(1), map(str, itertools.count())
+        self.commit(
+            Metadata("t", schema_string(ROWS), (), configuration, created_time=next(self.times)), "CREATE TABLE"
+        )
+        #: The name of the column by which rows are upserted.
+        self.key = "id"
+
+    @property
+    def now(self) -> Snapshot:
+        return load_snapshot(self.path, self.disk)
+
+    def commit(self, metadata: Metadata, operation: str) -> None:
+        is_new = metadata.created_time == 1 and not self.disk.exists(self.path)
+        txn = Transaction(self.path, self.disk, None if is_new else self.now)
+        txn.update_protocol(Protocol(2, 5))
+        txn.update_metadata(metadata)
+        txn.commit(operation, {})
+
+    def change(
+        self, schema: StructType | None = None, mode: str | None = None, operation: str = "X", **more: Any
+    ) -> None:
+        old = self.now.metadata
+        configuration = dict(old.configuration)
+        if mode is not None:
+            configuration["delta.columnMapping.mode"] = mode
+        if schema is not None:
+            more["schema_string"] = schema_string(schema)
+        self.commit(replace(old, configuration=configuration, **more), operation)
+
+    @property
+    def is_mapped(self) -> bool:
+        return self.now.metadata.configuration.get("delta.columnMapping.mode", "none") != "none"
+
+    def events(self) -> Events:
+        field = self.now.schema.find(self.key)
+        assert field is not None
+        return replace(events_with(idcols=self.key), keys=[field])
+
+    def found(self) -> str:
+        return companion_in(self.now, self.events(), RecordingStatement()).id
+
+    def delete(self) -> str:
+        """A batch that deletes a key; the companion's id."""
+        now, events = self.now, self.events()
+        statement = RecordingStatement()
+        name = f"part-{next(self.names)}.parquet"
+        statement.written = [[data_file(name, 1, [[1, 1, 0]] * 3)]]
+        companion = companion_in(now, events, statement)
+        number = Remembering(companion, events, Relation(0), None, statement).bind(now)
+        assert number is not None
+        txn = Transaction(self.path, self.disk, now)
+        txn.set_transaction(companion.application, number)
+        txn.commit("MERGE", {})
+        return companion.id
+
+    # -- Changes after which it is the same table ----------------------------------------------------------------------
+
+    def rename(self) -> None:
+        if self.is_mapped:
+            new = f"key{next(self.names)}"
+            fields = [replace(f, name=new) if f.name == self.key else f for f in self.now.schema]
+            self.key = new
+            self.change(StructType(tuple(fields)), operation="RENAME COLUMN")
+
+    def map(self) -> None:
+        if not self.is_mapped:
+            self.change(mapping.assign(self.now.schema, 0, keep_names=True)[0], "name", "SET TBLPROPERTIES")
+
+    def unmap(self) -> None:
+        if self.is_mapped:
+            self.delete()
+            self.change(mapping.strip(self.now.schema), "none", "SET TBLPROPERTIES")
+
+    def overwrite(self) -> None:
+        """With its schema: the columns are new ones."""
+        self.delete()
+        schema = mapping.strip(self.now.schema)
+        self.change(mapping.assign(schema, 10)[0] if self.is_mapped else schema, operation="WRITE")
+        self.delete()
+
+    def date(self) -> None:
+        """As another engine does that dates the action."""
+        self.change(created_time=next(self.times), operation="SET TBLPROPERTIES")
+
+    def hide(self) -> None:
+        """The key gets another name, and another column the key's. It is no key."""
+        if self.is_mapped:
+            old = self.key
+            self.rename()
+            number = 100 + int(next(self.names))
+            column = StructField(old, INT, metadata={mapping.COLUMN_ID: number, mapping.PHYSICAL_NAME: f"col-{number}"})
+            self.change(StructType((*self.now.schema, column)), operation="ADD COLUMNS")
+            key, self.key = self.key, old
+            assert not self.disk.exists(companion_in(self.now, self.events(), RecordingStatement()).path)
+            self.key = key
+
+
+@pytest.mark.parametrize("expires", [False, True])
+def test_a_deletion_is_remembered_as_long_as_the_table_is_the_same(monkeypatch, expires):
+    more = {"delta.setTransactionRetentionDuration": "interval 1 seconds"} if expires else {}
+    for seed in range(15):
+        chance, table = random.Random(seed), Table(monkeypatch, **more)
+        done: list[str] = []
+        replaced = set[str]()
+        try:
+            one = table.delete()
+            for _ in range(12):
+                done.append(
+                    chance.choice(["rename", "map", "map", "unmap", "overwrite", "date", "hide", "delete", "replace"])
+                )
+                if done[-1] == "replace":
+                    replaced.add(one)
+                    table.change(created_time=next(table.times), operation="CREATE OR REPLACE TABLE")
+                    assert table.found() not in replaced
+                    one = table.delete()
+                    assert one not in replaced
+                    continue
+                getattr(table, done[-1])()
+                assert table.found() == one
+        except Exception as error:
+            raise AssertionError(f"table {seed} after {done}") from error
+
+
+def test_other_keys_have_a_memory_of_their_own(monkeypatch):
+    table = Table(monkeypatch)
+    one = table.delete()
+    table.key = "at"
+    assert table.found() != one
+    other = table.delete()
+    table.date()
+    assert table.found() == other
+    table.key = "id"
+    assert table.found() == one
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_companion_that_notes_nothing_is_found_by_its_name(monkeypatch, lost):
+    """As that of an older release; once the log has lost what came in between, it may be another table's."""
+    monkeypatch.setattr("headwater.statements.upsert.companion.Companion.properties", {})
+    table = Table(monkeypatch)
+    one = table.delete()
+    table.map()
+    table.overwrite()
+    table.date()
+    write_checkpoint(table.now)
+    for version in range(table.now.version if lost else 0):
+        table.disk.delete(f"{table.path}/_delta_log/{version:020d}.json")
+    assert (table.found() == one) != lost
