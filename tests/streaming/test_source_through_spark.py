@@ -132,6 +132,27 @@ def test_a_column_that_comes_while_the_stream_runs(spark, path, tmp_path, fails)
         query.stop()
 
 
+@pytest.mark.parametrize("options", [{}, {"readChangeFeed": "true"}], ids=["rows", "changes"])
+def test_a_column_that_is_mapped_and_made_again_while_the_stream_runs(spark, path, tmp_path, options):
+    """Its values are no nulls of the column that was there before."""
+    table, feed = f"delta.`{path}`", "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+    spark.sql(f"CREATE TABLE {table} (id INT, b INT) USING delta {feed}")
+    spark.sql(f"INSERT INTO {table} VALUES (1, 10)")
+    rows = spark.readStream.format("delta").options(**options).load(path).select("id", "b")
+    query = rows.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c")).start()
+    try:
+        query.processAllAvailable()
+        spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+        query.processAllAvailable()
+        spark.sql(f"ALTER TABLE {table} DROP COLUMN b")
+        spark.sql(f"ALTER TABLE {table} ADD COLUMN b INT")
+        spark.sql(f"INSERT INTO {table} VALUES (3, 30)")
+        with ends("DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG"):
+            query.awaitTermination(60)
+    finally:
+        query.stop()
+
+
 def test_columns_of_every_type_are_those_of_the_analysis(spark, path, stream):
     spark.sql(
         f"CREATE TABLE delta.`{path}` (id BIGINT GENERATED ALWAYS AS IDENTITY, c CHAR(3), v VARCHAR(5) NOT NULL "

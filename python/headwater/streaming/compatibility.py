@@ -15,6 +15,7 @@ from headwater.protocol import properties
 from headwater.protocol.actions import Metadata
 from headwater.protocol.features import supports
 from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType
+from headwater.schema import mapping
 from headwater.schema.widening import can_widen
 from headwater.streaming.unblocking import column_changes
 
@@ -82,20 +83,22 @@ def _needs_schema_log(reading: StructType, changed: StructType) -> HeadwaterErro
 
 def _same_mapping(old: Metadata, new: Metadata, *, ignores_partitioning: bool) -> bool:
     """Whether no column of the old metadata was renamed or dropped in the new one."""
-    before, after = (properties.COLUMN_MAPPING_MODE.of(m.configuration) for m in (old, new))
-    if before == "none":
-        # Mapping by name that is switched on gives each column its own name in the files.
-        return True
-    if after == "none":
+    if not _is_mapped(new):
+        return not _is_mapped(old)
+    # Mapping that is switched on calls each column in the files what it was called before.
+    before = old.schema if _is_mapped(old) else mapping.strip(old.schema)
+    if not ignores_partitioning and _partitioning(old, before) != _partitioning(new, new.schema):
         return False
-    if not ignores_partitioning and _physical(old) != _physical(new):
-        return False
-    changes = column_changes(old.schema, new.schema)
+    changes = column_changes(before, new.schema)
     return not (changes.renamed or changes.dropped)
 
 
-def _physical(metadata: Metadata) -> list[str]:
-    fields = (metadata.schema.find(name) for name in metadata.partition_columns)
+def _is_mapped(metadata: Metadata) -> bool:
+    return properties.COLUMN_MAPPING_MODE.of(metadata.configuration) != "none"
+
+
+def _partitioning(metadata: Metadata, schema: StructType) -> list[str]:
+    fields = (schema.find(name) for name in metadata.partition_columns)
     return [field.physical_name for field in fields if field is not None]
 
 
