@@ -47,7 +47,7 @@ from support.faults.faulty_store import Call, Fault, FaultyStore
 from support.faults.scenario import masked, read_commits
 from support.recording_statement import RecordingStatement
 from support.requests import create_request, data_file, schema_json
-from support.stores.memory_store import MemoryStore
+from support.stores.memory_store import MemoryStore, RepeatingStore
 
 PATH = "/table"
 STATS = '{"numRecords":10,"minValues":{"a":1},"maxValues":{"a":9},"nullCount":{"a":0,"b":0}}'
@@ -602,6 +602,18 @@ def test_every_call_of_a_statement_fails(world, name):
     ends = run_all(reference, iter(chosen))
     print(f"\n{name}: {len(reference.calls)} calls, {len(reference.states) - 1} commits, {len(chosen)} runs: {ends}")
     assert {None, OPEN, "DELTA_FILE_ACCESS_FAILED"} <= ends
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_statement_whose_answers_are_lost_is_done(world, name):
+    """Each file that is put if absent is found by the second request, as the answer to the first one was lost."""
+    case = CASES[name]
+    disk = world.table(case)
+    expected, repeating = disk.copy(), RepeatingStore()
+    repeating.files, repeating.directories = dict(disk.files), set(disk.directories)
+    assert world.run(case.steps, expected, case) == world.run(case.steps, repeating, case) == Ended()
+    assert state(repeating) == state(expected)
+    assert repeating.repeated
 
 
 #: The statements of the short run, one of each kind.

@@ -464,10 +464,10 @@ class _Conversion:
         path = f"{self._directory}/{kind}-{self._snapshot_id}-{uuid.uuid4().hex}.avro"
         self._files.append(path)
         try:
-            self._store.put_if_absent(path, content)
+            self._store.put_once(path, content)
         except FileNotFoundError:  # the directory is not there, on stores that have some
             self._store.make_directory(self._directory)
-            self._store.put_if_absent(path, content)
+            self._store.put_once(path, content)
         return metadata.location(path)
 
 

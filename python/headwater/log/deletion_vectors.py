@@ -101,7 +101,7 @@ def write_file(vectors: Sequence[BitMap64], table_path: str, store: Store, prefi
     path = f"{table_path}/{relative_name(uuid, prefix)}"
     if prefix:
         store.make_directory(f"{table_path}/{prefix}")
-    store.put_if_absent(path, content)
+    store.put_once(path, content)
     name = prefix + z85_encode(uuid.bytes)
     return [
         DeletionVector(RELATIVE, name, size, len(vector), offset)

@@ -403,10 +403,10 @@ class ConditionalStore(TriedStore):
             )
 
     def _refuses_a_second(self, probe: str) -> bool:
-        self.put_if_absent(probe, b"first")
         try:
-            self.put_if_absent(probe, b"second")
-        except FileExistsError:
+            for content in (b"first", b"second"):
+                self.put_if_absent(probe, content)
+        except FileExistsError:  # of the first, if its answer was lost and the client asked again
             return True
         return False
 

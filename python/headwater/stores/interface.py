@@ -145,6 +145,18 @@ class Store(ABC):
         :raises FileExistsError: a file of that name is there already.
         """
 
+    def put_once(self, path: str, data: bytes) -> None:
+        """As :meth:`put_if_absent`, for content that nobody else writes, or a name that nobody else has: a file that
+        has the name and the content is that of a request whose answer was lost.
+
+        :raises FileExistsError: a file with other content has the name.
+        """
+        try:
+            self.put_if_absent(path, data)
+        except FileExistsError:
+            if self.read(path) != data:
+                raise
+
     @abstractmethod
     def put(self, path: str, data: bytes) -> None:
         """Write the file, replacing one that exists; readers see the old content or the new, never a mix."""

@@ -157,7 +157,7 @@ class SchemaLog:
             return
         self._store.make_directory(self.path)
         try:
-            self._store.put_if_absent(
+            self._store.put_once(
                 f"{self.path}/{numbers[-1] + 1 if numbers else 0}", f"{_FORMAT}\n{json.dumps(_to_json(entry))}".encode()
             )
         except FileExistsError:

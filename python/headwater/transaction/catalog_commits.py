@@ -30,7 +30,6 @@ at once.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Callable, Mapping
 
@@ -128,15 +127,13 @@ class CatalogCommitter:
             # Stores have many words for credentials that have expired, and none in answers without a body.
             if not self._log.renew(True):
                 raise
-            # Nobody else has this name, so a file that is there now is of the first request.
-            with contextlib.suppress(FileExistsError):
-                self._put(staged, data)
+            self._put(staged, data)
         return staged
 
     def _put(self, staged: StagedCommit, data: bytes) -> None:
         path = staged.path(self._log.table_path)
         self._store.make_directory(path.rpartition("/")[0])
-        self._store.put_if_absent(path, data)
+        self._store.put_once(path, data)
 
     def _discard(self, path: str) -> None:
         """Delete a staged commit that never was and never will be a version."""
@@ -216,11 +213,10 @@ class CatalogCommitter:
                 data = self._store.read(answer.commits[version].path(self._log.table_path))
             path = self._log.published_path(version)
             try:
-                self._store.put_if_absent(path, data)
+                self._store.put_once(path, data)  # another writer may have done so
             except FileExistsError:
-                # By another writer, as a rule. The catalog must not forget a commit that has no copy.
-                if self._store.read(path) != data:
-                    raise OSError(f"{path} is not the commit that the catalog has ratified") from None
+                # The catalog must not forget a commit that has no copy.
+                raise OSError(f"{path} is not the commit that the catalog has ratified") from None
             self._log.published = version
         if not answer.commits:
             self._log.published = answer.latest

@@ -204,7 +204,7 @@ class _Group:
         member.staged = staged_commit_name(member.loop.version)
         path = self._staged_path(member)
         member.store.make_directory(path.rpartition("/")[0])
-        member.store.put_if_absent(path, member.encoded.data)
+        member.store.put_once(path, member.encoded.data)
 
     def _staged_path(self, member: Member) -> str:
         return f"{log_directory(member.path)}/{STAGED_DIRECTORY}/{member.staged}"

@@ -13,8 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
+from pyroaring import BitMap64
 
 from headwater.errors import HeadwaterError
+from headwater.log import deletion_vectors
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol
 from headwater.stores import Store
@@ -115,6 +117,17 @@ class CommitContract:
         server.rules()
         assert paths(load_snapshot(table, store)) == (["new"] if stands else [])
         assert append(table, store, snapshot, "next").version == (2 if stands else 1)
+
+    def test_a_file_of_a_name_of_its_own_is_there_though_an_answer_is_lost(self, server, open_store):
+        table = server.table
+        store = open_store(table)
+        create(table, store)
+        assert wait_for_maintenance(60)
+        for do in ("lose", "hang up"):
+            server.rules({"method": "PUT", "path": r"deletion_vector_[^/]*\.bin$", "do": do, "times": 1})
+            (vector,) = deletion_vectors.write_file([BitMap64([1, 3])], table, store)
+            server.rules()
+            assert deletion_vectors.read(vector, table, store) == BitMap64([1, 3])
 
     def test_a_commit_that_may_be_there_says_so(self, server, open_store):
         table = server.table

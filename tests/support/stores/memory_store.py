@@ -103,3 +103,16 @@ class MemoryStore(Store):
         if directory not in self.directories:
             raise FileNotFoundError(directory)
         self.files[path] = (bytes(data), self.clock())
+
+
+class RepeatingStore(MemoryStore):
+    """A store whose client has lost the answer to each put-if-absent, and asks again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.repeated: list[str] = []
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        super().put_if_absent(path, data)
+        self.repeated.append(path)
+        raise FileExistsError(path)
