@@ -10,7 +10,8 @@ import org.apache.spark.unsafe.types.UTF8String
 
 /** Spark's check of the lengths of CHAR and VARCHAR, whose error names the column and the value, too. */
 object DeclaredLengthCheck {
-  private val Checks = Map("charTypeWriteSideCheck" -> "char", "varcharTypeWriteSideCheck" -> "varchar")
+  /** The methods that generated code calls by name, so none has the name of a keyword of Java. */
+  private val Checks = Map("charTypeWriteSideCheck" -> "checkedChar", "varcharTypeWriteSideCheck" -> "checkedVarchar")
   /** Characters of a value that an error shows. */
   private val LongestShown = 200
 
@@ -26,10 +27,10 @@ object DeclaredLengthCheck {
         returnNullable = check.returnNullable)
   }
 
-  def char(value: UTF8String, length: Int, column: UTF8String): UTF8String =
+  def checkedChar(value: UTF8String, length: Int, column: UTF8String): UTF8String =
     checked("CHAR", value, length, column)(CharVarcharCodegenUtils.charTypeWriteSideCheck(value, length))
 
-  def varchar(value: UTF8String, length: Int, column: UTF8String): UTF8String =
+  def checkedVarchar(value: UTF8String, length: Int, column: UTF8String): UTF8String =
     checked("VARCHAR", value, length, column)(CharVarcharCodegenUtils.varcharTypeWriteSideCheck(value, length))
 
   private def checked(kind: String, value: UTF8String, length: Int, column: UTF8String)(check: => UTF8String): UTF8String =
