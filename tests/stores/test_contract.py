@@ -26,6 +26,21 @@ class TestS3(StoreContract):
         return open_store(root, {"fs.s3a.impl.disable.cache": "true"})
 
 
+@pytest.mark.soak
+class TestWholeBucket(StoreContract):
+    """The root is the bucket, whose path is empty."""
+
+    @pytest.fixture
+    def root(self, s3, open_store):
+        root = f"s3a://{s3.bucket}"
+        open_store(root).make_directory(root)
+        return root
+
+    @pytest.fixture
+    def store(self, root, open_store):
+        return open_store(root)
+
+
 class TestAzure(StoreContract):
     missing_while_replaced = True  # there is no rename that replaces
 

@@ -31,6 +31,25 @@ def test_a_table_lives_there(place, spark_process):
     live_there(spark_process.sql, place)
 
 
+@pytest.mark.parametrize("root", ["s3a://{}/", "s3a://{}"], ids=["slash", "none"])
+def test_a_table_that_is_a_whole_bucket(s3, spark_process, root):
+    run, table = spark_process.sql, f"delta.`{root.format(s3.bucket)}`"
+    retention = "'delta.deletedFileRetentionDuration' = 'interval 0 hours'"
+    rows = "SELECT id, id % 2 AS p FROM range(0, 10, 1, 1)"
+    assert run(f"CREATE TABLE {table} USING delta PARTITIONED BY (p) TBLPROPERTIES ({retention}) AS {rows}") == []
+    assert run(f"INSERT INTO {table} VALUES (10, 0), (11, 1)") == []
+    assert run(f"DELETE FROM {table} WHERE id < 11") == [[11]]
+    assert s3.request("PUT", f"/{s3.bucket}/left.parquet", b"x")[0] == 200
+    assert s3.request("PUT", f"/{s3.bucket}/p=0/left.parquet", b"x")[0] == 200
+    assert run(f"OPTIMIZE {table}")[0][0].rstrip("/") == f"s3a://{s3.bucket}"
+    time.sleep(1.1)  # times of S3 are in seconds
+    assert run(f"VACUUM {table}") == [[f"s3a://{s3.bucket}"]]
+    assert len([path for path in s3.paths() if path.endswith(".parquet") and "_delta_log" not in path]) == 1
+    assert run(f"SELECT * FROM {table}") == [[11, 1]]
+    assert run(f"CREATE OR REPLACE TABLE {table} USING delta AS SELECT 5 AS id") == []
+    assert run(f"SELECT * FROM {table}") == [[5]]
+
+
 def test_maintenance_uses_the_store_when_the_statement_has_ended(s3, spark_process):
     run, table = spark_process.sql, f"delta.`s3a://{s3.bucket}/t`"
     assert run(f"CREATE TABLE {table} (a INT) USING delta TBLPROPERTIES (delta.checkpointInterval = 2)") == []

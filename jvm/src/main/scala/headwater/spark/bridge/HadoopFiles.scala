@@ -40,12 +40,12 @@ final class HadoopFiles(conf: Configuration, store: String => StoreOptions, conf
   }
 
   private def on[T](uri: String)(body: (FileSystem, Path) => T): T = StoreFailure.wrapping {
-    val path = new Path(uri)
+    val path = HadoopFiles.path(uri)
     body(system(path), path)
   }
 
   private def located(uris: String): Seq[(FileSystem, Path)] =
-    Json.strings(Json.parse(uris)).map(new Path(_)).map(path => (system(path), path))
+    Json.strings(Json.parse(uris)).map(HadoopFiles.path).map(path => (system(path), path))
 
   /** Facts of the path's file system: its URI, its endpoint, whether it can create files conditionally, Hadoop's version. */
   def describe(uri: String): String = on(uri) { (fs, path) =>
@@ -239,6 +239,12 @@ object HadoopFiles {
     case "gs" => Seq("fs.gs.storage.root.url")
     case "oci" => Seq("fs.oci.client.hostname")
     case _ => Nil
+  }
+
+  /** A URI's path. That of a whole bucket or container ends with a slash: without one, Hadoop takes it for a relative path. */
+  def path(uri: String): Path = {
+    val found = new Path(uri)
+    if (found.toUri.getPath.isEmpty) new Path(found, Path.SEPARATOR) else found
   }
 
   def temporary(path: Path): Path = new Path(path.getParent, s".${path.getName}.${UUID.randomUUID()}.tmp")
