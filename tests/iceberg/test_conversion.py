@@ -257,6 +257,26 @@ def test_old_snapshots_and_their_files_go(tmp_path, only_asked, monkeypatch):
             assert Path(each.path.removeprefix("file://")).exists()
 
 
+def test_no_manifest_goes_that_a_snapshot_still_has_whatever_list_is_lost(tmp_path, only_asked, monkeypatch):
+    monkeypatch.setattr(metadata, "_SNAPSHOTS", 3)
+    monkeypatch.setattr(metadata, "_ANY_SNAPSHOT", 0)
+    table, lost, draw = ConvertedTable(tmp_path / "t", NARROW), set[Path](), random.Random(5)
+
+    def lists():
+        return [Path(each["manifest-list"].removeprefix("file://")) for each in current(table).content["snapshots"]]
+
+    for number in range(12):
+        table.commit([narrow_rows(number)], list(table.files)[: draw.choice([0, 0, 0, 1])])
+        table.convert()
+        check(table)
+        for path in {*lists()} - lost:
+            assert all(Path(each.path.removeprefix("file://")).exists() for each in manifest_files(path.read_bytes()))
+        for path in [path for path in lists()[:-1] if path not in lost and draw.random() < 0.4]:
+            path.unlink()
+            lost.add(path)
+    assert len(lost) > 4
+
+
 def test_another_writer_made_the_next_metadata(tmp_path, only_asked, monkeypatch):
     table = ConvertedTable(tmp_path / "t", NARROW)
     table.commit([narrow_rows(1)])

@@ -259,11 +259,11 @@ class _Conversion:
 
     def _files_of_expired(self, gone: Sequence[Mapping[str, Any]], kept: Sequence[Mapping[str, Any]]) -> list[str]:
         """Manifest lists of expired snapshots, and the manifests that only they have: one that a snapshot has no more
-        comes back in none.
+        comes back in none. So the oldest snapshot that is kept has all others of them, unless its list is lost.
         """
         if not gone:
             return []
-        needed = {each.path for each in self._manifests_of(kept[0])} if kept else set()
+        needed = {each.path for each in next(filter(None, map(self._manifests_of, kept)), ())}
         old = {each.path for snapshot in gone for each in self._manifests_of(snapshot)} - needed
         return [self._own_path(path) for path in (*sorted(old), *(each["manifest-list"] for each in gone))]
 
