@@ -112,6 +112,22 @@ def test_a_missing_or_spoiled_file(spark, fails, names, tmp_path: Path, statemen
     assert (_commits(table), _commits(tmp_path / "other")) == before
 
 
+def test_a_file_that_is_passed_over_takes_no_other_with_it(spark, fails, settings, tmp_path: Path) -> None:
+    """A task that opens files ahead goes on with the next one."""
+    table = f"delta.`{tmp_path / 't'}`"
+    spark.sql(f"CREATE TABLE {table} (v BIGINT) USING delta")
+    spark.range(60).withColumnRenamed("id", "v").repartition(6).write.format("delta").mode("append").save(
+        str(tmp_path / "t")
+    )
+    for damaged in _data_files(tmp_path / "t")[1:4:2]:
+        damaged.write_bytes(b"no Parquet file" * 10)
+    with settings({"spark.sql.files.ignoreCorruptFiles": "true"}):
+        found = spark.sql(f"SELECT count(*), count(v) FROM {table} WHERE v >= 0").collect()[0][1]
+        assert 35 < found < 45
+        with fails("DELTA_NUM_RECORDS_MISMATCH", f"have 60 rows, but {found} were read"):
+            spark.sql(f"OPTIMIZE {table}")
+
+
 def test_a_missing_or_spoiled_deletion_vector(spark, fails, names, tmp_path: Path) -> None:
     table = tmp_path / "t"
     spark.sql(f"ALTER TABLE {names['t']} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")

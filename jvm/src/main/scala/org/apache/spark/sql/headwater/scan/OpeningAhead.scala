@@ -41,10 +41,9 @@ class OpeningAhead(open: PartitionedFile => Iterator[InternalRow]) extends (Part
       }
     })
 
-  override def apply(file: PartitionedFile): Iterator[InternalRow] = {
-    val opened = try opening.get()
+  /** The next file is opened even if this one could not be: the task may be told to go on without it. */
+  override def apply(file: PartitionedFile): Iterator[InternalRow] =
+    try opening.get()
     catch { case e: ExecutionException => throw e.getCause }
-    opening = advance()
-    opened
-  }
+    finally opening = advance()
 }
