@@ -64,6 +64,30 @@ def test_actions_that_change_no_data_are_passed_over(make):
     assert kinds(files(make.add("one", dataChange=False), make.remove("two"))) == [("two", "delete")]
 
 
+@pytest.mark.parametrize(
+    ("engine", "believed"),
+    [
+        ("Apache-Spark/4.2.0 Headwater/0.1.0", True),
+        ("Headwater/0.1.0", True),
+        ("Apache-Spark/4.1.2 Delta-Lake/4.3.1", True),
+        ("Databricks-Runtime/17.0.x-photon-scala2.13", True),
+        ("delta-rs:py-1.6.0", False),
+        ("My-Delta-Lake/1", False),
+        (None, False),
+        (5, False),
+    ],
+)
+def test_a_merge_that_says_it_changed_no_row(make, engine, believed):
+    """Engines that count the rows may have written the files again; one that leaves the numbers at zero has changed
+    them."""
+    metrics = {f"numTargetRows{what}": "0" for what in ("Inserted", "Updated", "Deleted")}
+    info = {"commitInfo": {"operation": "MERGE", "operationMetrics": metrics, "engineInfo": engine}}
+    changes = [] if believed else [("new", "insert"), ("old", "delete")]
+    assert kinds(files(info, make.add("new"), make.remove("old"))) == changes
+    info["commitInfo"]["operationMetrics"] = {**metrics, "numTargetRowsUpdated": "1"}
+    assert kinds(files(info, make.add("new"), make.remove("old"))) == [("new", "insert"), ("old", "delete")]
+
+
 def test_only_live_rows_were_inserted_or_deleted(make):
     inserted, deleted = files(
         make.add("one", deletionVector=vector(1, 2)), make.remove("two", deletionVector=vector(0))

@@ -8,6 +8,7 @@ new vector were deleted, rows only in the old one were restored.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,6 +22,8 @@ from headwater.protocol.actions import DeletionVector
 from headwater.stores import Store
 
 INSERT, DELETE = "insert", "delete"
+#: Engines whose metrics of a MERGE count each row of the target that it changed, by what they write as ``engineInfo``.
+_COUNTING_ENGINES = re.compile(r"(^| )(Headwater|Delta-Lake|Databricks-Runtime)/")
 
 
 @dataclass(frozen=True)
@@ -64,10 +67,14 @@ def recorded_actions(commit: ParsedActions) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _is_merge_of_no_row(commit: ParsedActions) -> bool:
-    """Whether a commit is a MERGE that says it changed no row: the files it may have written again hold no change."""
+    """Whether a commit is a MERGE that changed no row: the files it may have written again hold no change. Only engines
+    that are known to count these rows are believed: others may leave the numbers at zero.
+    """
     info = commit.commit_info or {}
     metrics = info.get("operationMetrics")
     if info.get("operation") != "MERGE" or not isinstance(metrics, dict):
+        return False
+    if _COUNTING_ENGINES.search(str(info.get("engineInfo"))) is None:
         return False
     return all(metrics.get(f"numTargetRows{what}") == "0" for what in ("Inserted", "Updated", "Deleted"))
 
