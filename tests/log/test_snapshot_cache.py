@@ -26,6 +26,8 @@ from headwater.protocol.actions import (
     SetTransaction,
     serialize,
 )
+from headwater.stores import LocalStore, store_for
+from support.stores.fake_hadoop import FakeHadoop
 from support.stores.memory_store import MemoryStore
 
 PATH = "/t"
@@ -450,6 +452,30 @@ def test_a_small_checkpoint_keeps_no_file_open_and_no_footer():
         (file,) = [live.block.statistics._file for live in snapshot.state.blocks if not live.block.in_memory]
         assert file._opened is None
     assert len(store.opened) == 3
+
+
+def test_copies_of_large_checkpoints_take_so_much_disk_and_no_more(monkeypatch, tmp_path):
+    """On a store of another machine, whose checkpoints are copied before they are read."""
+    monkeypatch.setattr(checkpoint_reading, "_KEPT_BYTES", 0)
+    size = 0
+    for table in range(5):
+        path = f"{tmp_path}/{table}"
+        (tmp_path / str(table) / "_delta_log").mkdir(parents=True)
+        metadata = Metadata(str(table), '{"type":"struct","fields":[]}', created_time=1)
+        content = serialize([Protocol(1, 2), metadata, AddFile("f", {}, 1, 1)])
+        LocalStore().put_if_absent(f"{path}/_delta_log/{0:020d}.json", content)
+        write_checkpoint(load_snapshot(path, LocalStore()))
+        (checkpoint,) = (tmp_path / str(table) / "_delta_log").glob("*.parquet")
+        size = checkpoint.stat().st_size
+    most = 2 * size + size // 2
+    for store, base, kept in (
+        (store_for("hdfs://x", FakeHadoop(tmp_path))[0], "hdfs://", 2),
+        (LocalStore(), f"{tmp_path}/", 5),
+    ):
+        cache = SnapshotCache(most_copied_bytes=most)
+        for table in range(5):
+            cache.get(f"{base}{table}", store)
+        assert levels()["cachedTables"] == kept
 
 
 def test_large_checkpoints_keep_so_many_files_open_and_no_more(monkeypatch):

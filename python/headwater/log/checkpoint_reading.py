@@ -252,6 +252,9 @@ class ParquetActions:
             with source:
                 self._content = source.read_buffer()
         self._source = source if self._content is None else None
+        # Stores of other machines copy what they open.
+        is_copy = isinstance(self._source, pa.OSFile) and not store.is_local
+        self._copied_bytes = source.size() if is_copy else 0
         self._lock = Lock()
         self._users, self._users_lock = 0, Lock()
         self._opened: _OpenedFile | None = _OpenedFile(source if self._content is None else self._content)
@@ -304,7 +307,8 @@ class ParquetActions:
         """What it keeps in memory."""
         if self._content is not None:
             return Holding(self, self._content.size)
-        return Holding(self, self._file.metadata.serialized_size * _FOOTER_FACTOR, open_files=1)
+        footer = self._file.metadata.serialized_size * _FOOTER_FACTOR
+        return Holding(self, footer, open_files=1, copied_bytes=self._copied_bytes)
 
     def field_type(self, *path: str) -> pa.DataType | None:
         """The type of a nested column; None where the file has none of that name."""

@@ -14,8 +14,11 @@ BLOCK_BYTES, DERIVED_BYTES = 16 << 10, 5 << 10
 
 
 class Holding(NamedTuple):
-    """A part of a snapshot, the bytes it takes, and how many files it keeps open."""
+    """A part of a snapshot, the bytes it takes, how many files it keeps open, and how many bytes of these are copies in
+    the temporary folder, which have no name any more.
+    """
 
     part: Any
     bytes: int
     open_files: int = 0
+    copied_bytes: int = 0

@@ -4,8 +4,9 @@ Owns what is kept of a table between statements, how old it may be, and how much
 use lists the log and brings the snapshot up to date. If the session allows a staleness limit, a snapshot within it is
 used unchanged and refreshed in the background. Snapshots themselves: :mod:`headwater.log.snapshot`.
 
-Promise: what is kept is bounded by the number of tables, by the memory that they take, and by the files that they keep
-open; a use costs the same however many tables there are. The memory is an estimate (:mod:`headwater.log.holdings`).
+Promise: what is kept is bounded by the number of tables, by the memory that they take, by the files that they keep open
+and by the disk that copies of these take; a use costs the same however many tables there are. The memory is an estimate
+(:mod:`headwater.log.holdings`).
 """
 
 from __future__ import annotations
@@ -51,10 +52,19 @@ class SnapshotCache:
         always kept.
     :param most_open_files: how many files they may keep open, likewise: large checkpoints, which statistics are read
         from when they are asked for.
+    :param most_copied_bytes: how much disk copies of these may take, likewise. They are deleted, so that a process that
+        is killed leaves none, and only their process is seen to have them.
     """
 
-    def __init__(self, capacity: int = 4096, most_bytes: int = 1 << 30, most_open_files: int = 256) -> None:
+    def __init__(
+        self,
+        capacity: int = 4096,
+        most_bytes: int = 1 << 30,
+        most_open_files: int = 256,
+        most_copied_bytes: int = 4 << 30,
+    ) -> None:
         self._capacity = capacity
+        self._most_copied_bytes = most_copied_bytes
         self._most_bytes = most_bytes
         self._most_open_files = most_open_files
         self._lock = Lock()
@@ -189,7 +199,11 @@ class SnapshotCache:
         entry.weight = weight
 
     def _is_too_much(self) -> bool:
-        return self._total.bytes > self._most_bytes or self._total.open_files > self._most_open_files
+        return (
+            self._total.bytes > self._most_bytes
+            or self._total.open_files > self._most_open_files
+            or self._total.copied_bytes > self._most_copied_bytes
+        )
 
     def _make_room(self) -> bool:
         """Let an earlier version of a table go, or a table; False where nothing is left that may."""
@@ -206,17 +220,28 @@ class SnapshotCache:
 
 @dataclass(frozen=True)
 class _Weight:
-    """What tables take: bytes of memory, open files; and how many live files their newest versions have."""
+    """What tables take: bytes of memory, open files and bytes of those that are copies; and how many live files their
+    newest versions have.
+    """
 
     bytes: int = 0
     open_files: int = 0
     files: int = 0
+    copied_bytes: int = 0
 
     def __add__(self, other: _Weight) -> _Weight:
-        return _Weight(self.bytes + other.bytes, self.open_files + other.open_files, self.files + other.files)
+        return self._with(other, 1)
 
     def __sub__(self, other: _Weight) -> _Weight:
-        return _Weight(self.bytes - other.bytes, self.open_files - other.open_files, self.files - other.files)
+        return self._with(other, -1)
+
+    def _with(self, other: _Weight, times: int) -> _Weight:
+        return _Weight(
+            self.bytes + times * other.bytes,
+            self.open_files + times * other.open_files,
+            self.files + times * other.files,
+            self.copied_bytes + times * other.copied_bytes,
+        )
 
 
 def _holdings(snapshot: Snapshot) -> Iterator[Holding]:
@@ -260,6 +285,7 @@ class _Entry:
                 sum(held.bytes for held in parts.values()),
                 sum(held.open_files for held in parts.values()),
                 0 if self.snapshot is None else self.snapshot.num_files,
+                sum(held.copied_bytes for held in parts.values()),
             )
             self._weighed = (snapshots, derived), found
         return self._weighed[1]
