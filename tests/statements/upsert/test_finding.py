@@ -36,7 +36,7 @@ def quiet(monkeypatch):
 class Table:
     """A table in memory whose definition changes, and batches that delete keys of it.
 
-    Keys lose their physical names only next to a deletion, which notes their names.
+    What takes physical names away comes next to deletions, which note the names of the keys.
     """
 
     def __init__(self, monkeypatch: Any, **configuration: str) -> None:
@@ -112,8 +112,8 @@ class Table:
 
     def unmap(self) -> None:
         if self.is_mapped:
-            self.delete()
             self.change(mapping.strip(self.now.schema), "none", "SET TBLPROPERTIES")
+            self.delete()
 
     def overwrite(self) -> None:
         """With its schema: the columns are new ones."""
@@ -137,6 +137,7 @@ class Table:
             key, self.key = self.key, old
             assert not self.disk.exists(companion_in(self.now, self.events(), RecordingStatement()).path)
             self.key = key
+            self.delete()
 
 
 @pytest.mark.parametrize("expires", [False, True])
@@ -190,3 +191,12 @@ def test_a_companion_that_notes_nothing_is_found_by_its_name(monkeypatch, lost):
     for version in range(table.now.version if lost else 0):
         table.disk.delete(f"{table.path}/_delta_log/{version:020d}.json")
     assert (table.found() == one) != lost
+
+
+def test_a_key_that_was_renamed_before_the_mapping_ended(monkeypatch):
+    table = Table(monkeypatch)
+    one = table.delete()
+    table.map()
+    table.rename()
+    table.unmap()
+    assert table.found() == one

@@ -4,20 +4,24 @@ Owns what makes a table the same one: its id, and that no REPLACE TABLE came in 
 may change while the table stays the same: its key columns get other physical names when column mapping ends or an
 overwrite brings a schema, and another engine may date the ``metaData`` action that it writes. So each batch of
 deletions notes in the companion whose it is, and if a table has deletions, but none under the names of its definition,
-they are looked for by these notes. Promise: no such change makes a table forget a deletion, unless a key column got
-both another name and another physical name with no deletion in between; those of a table that was replaced, or of other
-keys, are not remembered.
+they are looked for by these notes. Promise: no such change makes a table forget a deletion, and those of a table that
+was replaced, or of other keys, are not remembered. Limits: if there was no deletion in between, a key is not found
+again that was renamed and then overwritten, or whose old name another column got before the mapping ended; nor is one
+that was renamed if the log has lost its definitions.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 from headwater.bridge.statement import Statement
 from headwater.log.commits import parse_actions
 from headwater.log.segment import list_log
 from headwater.log.snapshot import Snapshot
+from headwater.protocol import properties
+from headwater.protocol.actions import Metadata
 from headwater.protocol.file_names import LOG_DIRECTORY
 from headwater.recent import Recent
 from headwater.statements.commit.opening import open_if_there
@@ -32,6 +36,8 @@ from headwater.statements.upsert.companion import (
     note_of,
 )
 from headwater.statements.upsert.events import Events
+from headwater.stores import Store
+from headwater.stores.interface import in_parallel
 
 _NAME = re.compile(r"[0-9a-f]{8}(-[0-9a-f]+)+")
 #: The operations of commits that make another table of a table.
@@ -41,6 +47,8 @@ _COMMITS_AT_ONCE = 256
 #: Whether a table was replaced since it had a definition: by path, and by what is derived from that definition and from
 #: the one that it has.
 _REPLACED: Recent[tuple[str, str, str], bool] = Recent(1000)
+#: What companions note, with newer names of the columns: by their path, and the table's schema.
+_RENAMED: Recent[tuple[str, str], Note] = Recent(1000)
 
 
 def companion_in(table: Snapshot, events: Events, statement: Statement) -> Companion:
@@ -57,7 +65,10 @@ def companion_in(table: Snapshot, events: Events, statement: Statement) -> Compa
         snapshot = open_if_there(f"{above}/{name}", statement)
         if snapshot is None or not _is_of(note := note_of(snapshot), table):
             continue
-        if (columns := _columns(note, own.note, table, events)) is not None:
+        columns = _columns(note, own.note, table, events)
+        if columns is None:
+            columns = _columns(_renamed(note, snapshot, table), own.note, table, events)
+        if columns is not None:
             keys = dict(zip(columns, own.note.keys.values(), strict=True))
             return Companion(snapshot.metadata.id, snapshot.table_path, columns, own.note._replace(keys=keys))
     return own
@@ -106,17 +117,51 @@ def _is_of(note: Note, table: Snapshot) -> bool:
     return not _REPLACED[key]
 
 
+def _renamed(note: Note, companion: Snapshot, table: Snapshot) -> Note:
+    """What a companion notes, with the names that the key columns had last while they were mapped. The log is not asked
+    if the table still has the columns that are noted: then its keys are others.
+    """
+    mapped = table.definition.maps_columns
+    there = {column.physical_name if mapped else column.name for column in table.schema}
+    if all(physical in there and (mapped or name == physical) for physical, name in note.keys.values()):
+        return note
+    key = (companion.table_path, table.metadata.schema_string)
+    if key not in _RENAMED:
+        _RENAMED[key] = note
+        for metadata, _ in _definitions(table):
+            names = {column.physical_name: column.name for column in metadata.schema}
+            was_mapped = properties.COLUMN_MAPPING_MODE.of(metadata.configuration) != "none"
+            if was_mapped and names.keys() >= {physical for physical, _ in note.keys.values()}:
+                keys = {column: (physical, names[physical]) for column, (physical, _) in note.keys.items()}
+                _RENAMED[key] = note._replace(keys=keys)
+                break
+    return _RENAMED[key]
+
+
 def _was_replaced(table: Snapshot, since: str) -> bool:
     """Whether the log has a REPLACE TABLE after the definition that something is derived from, or has lost that."""
+    for metadata, operation in _definitions(table):
+        if derived_from(metadata) == since:
+            return False
+        if operation in _REPLACES:
+            return True
+    return True
+
+
+def _definitions(table: Snapshot) -> Iterator[tuple[Metadata, object]]:
+    """The definitions that the log still has up to a version, the newest first, and the operation that made each."""
     commits = list_log(table.table_path, table.store).commits
     versions = sorted((version for version in commits if version <= table.version), reverse=True)
     for start in range(0, len(versions), _COMMITS_AT_ONCE):
         paths = [commits[version].path for version in versions[start : start + _COMMITS_AT_ONCE]]
-        for path, data in zip(paths, table.store.read_many(paths), strict=True):
-            if b'"metaData"' not in data or (found := parse_actions(data, path)).metadata is None:
-                continue
-            if derived_from(found.metadata) == since:
-                return False
-            if (found.commit_info or {}).get("operation") in _REPLACES:
-                return True
-    return True
+        for path, data in zip(paths, in_parallel(partial(_content, table.store), paths), strict=True):
+            if b'"metaData"' in data and (found := parse_actions(data, path)).metadata is not None:
+                yield found.metadata, (found.commit_info or {}).get("operation")
+
+
+def _content(store: Store, path: str) -> bytes:
+    """A commit; empty if it has been cleaned up meanwhile."""
+    try:
+        return store.read(path)
+    except FileNotFoundError:
+        return b""
