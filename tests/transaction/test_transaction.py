@@ -145,6 +145,32 @@ def test_files_that_were_not_read_may_go(path):
         delete(snapshot, []).commit("DELETE", {})
 
 
+def compact(snapshot, old, new, bounds):
+    txn = Transaction(snapshot.table_path, snapshot.store, snapshot)
+    txn.remove([remove_file(old, data_change=False)])
+    txn.add([add_file(new, *bounds, data_change=False)])
+    return txn.commit("OPTIMIZE", {}).snapshot
+
+
+@pytest.mark.parametrize("compactions", [0, 1, 2])
+@pytest.mark.parametrize("predicate", ["id = 5", "id > 90", "id = 150"])
+def test_files_that_were_read_are_known_where_compactions_put_their_rows(path, compactions, predicate):
+    read = append(create(path).snapshot, "a").snapshot
+    other = Transaction(path, LocalStore(), read)
+    other.add([add_file("far", 100, 200)])
+    snapshot = read = other.commit("WRITE", {}).snapshot
+    for number in range(compactions):
+        snapshot = compact(snapshot, "far" if number == 0 else f"far{number}", f"far{number + 1}", (100, 200))
+    delete(snapshot, ["id = 170"], remove_file(f"far{compactions or ''}")).commit("DELETE", {})
+    txn = delete(read, [predicate])
+    txn.add([add_file("new", 300, 400)])
+    if predicate == "id = 5":
+        assert txn.commit("DELETE", {}).version == 4 + compactions
+    else:
+        with pytest.raises(HeadwaterError, match="DELTA_CONCURRENT_DELETE_READ"):
+            txn.commit("DELETE", {})
+
+
 def test_each_read_counts(path):
     """Two reads are an either-or, the predicates of one an as-well-as."""
     snapshot = append(create(path, delta_isolationLevel="Serializable").snapshot, "a").snapshot

@@ -34,10 +34,10 @@ class OnlyRead:
 
     def __init__(self, snapshot: Snapshot, read: Sequence[Sequence[Predicate]]) -> None:
         self._snapshot = snapshot
-        reads = ReadSet(snapshot, match_by_pruning)
+        self._reads = ReadSet(snapshot, match_by_pruning)
         for predicates in read:
-            reads.where(predicates)
-        self._intent = Intent(snapshot.definition, reads.for_check(), isolation=Isolation.SERIALIZABLE)
+            self._reads.where(predicates)
+        self._intent = Intent(snapshot.definition, self._reads.for_check(), isolation=Isolation.SERIALIZABLE)
         self._version = snapshot.version + 1
 
     def check(self) -> None:
@@ -54,5 +54,7 @@ class OnlyRead:
         contents = store.read_many([file.path for file in files])
         for number, file, data in zip(itertools.count(self._version), files, contents, strict=False):
             actions = parse_actions(data, file.path)
-            check(self._intent, WinningCommit.of_actions(number, actions, file.modification_time))
+            winner = WinningCommit.of_actions(number, actions, file.modification_time)
+            check(self._intent, winner)
+            self._reads.follow(winner)
         self._version += len(files)

@@ -206,6 +206,7 @@ class PreparedCommit:
         )
         left = content.marks.after(concerning, self._vectors.read, self._vectors.write, disputed)
         check(self._intent, left)
+        self._work.reads.follow(winner)
         self._work.row_ids.follow(winner)
         redefined = self._work.definition.follow(winner)
         if redefined:

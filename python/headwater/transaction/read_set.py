@@ -30,6 +30,8 @@ class ReadSet:
         self._snapshot = snapshot
         self._matcher = matcher
         self._predicates: list[tuple[Predicate, ...]] = []
+        #: What answers for these predicates; it follows the rows that winners move.
+        self._answers: PredicateReads | None = None
         self._keys: KeyReads | None = None
         self._key_predicates: tuple[Predicate, ...] = ()
         #: Whether the result depends on every row of the table.
@@ -43,6 +45,7 @@ class ReadSet:
         """Note the rows for which all ``predicates`` are true; none mean every row."""
         if predicates:
             self._predicates.append(tuple(predicates))
+            self._answers = None
         else:
             self.whole_table = True
 
@@ -77,9 +80,15 @@ class ReadSet:
             return Reads(True)  # of what concerning() leaves
         if self.whole_table or not self._predicates or self._snapshot is None:
             return Reads(self.whole_table and self._snapshot is not None)
-        answers = PredicateReads(self._snapshot, self._predicates, self._matcher)
+        if self._answers is None:
+            self._answers = PredicateReads(self._snapshot, self._predicates, self._matcher)
         predicates = tuple(predicate for some in self._predicates for predicate in some)
-        return Reads(False, predicates, answers.may_match, answers.were_read)
+        return Reads(False, predicates, self._answers.may_match, self._answers.were_read)
+
+    def follow(self, winner: WinningCommit) -> None:
+        """Go on after a winner without a conflict: rows that were read may be in other files now."""
+        if self._answers is not None:
+            self._answers.follow(winner)
 
     def concerning(
         self, winner: WinningCommit, removed: Collection[str], marked: Collection[str], *, appends: bool

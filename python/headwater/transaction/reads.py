@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headwater.log.files import FileBlock, canonical_path
+from headwater.log.files import FileBlock, FileKey, canonical_path
 from headwater.log.replay import LiveBlock
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import AddFile, RemoveFile
-from headwater.transaction.conflicts import file_key
+from headwater.transaction.conflicts import WinningCommit, file_key
 
 if TYPE_CHECKING:
     from headwater.pruning.predicates import Predicate
@@ -50,6 +50,14 @@ class PredicateReads:
         self._reads = reads
         self._matcher = matcher
         self._read: np.ndarray | None = None
+        #: Files of winners that hold rows of files that were read.
+        self._moved: set[FileKey] = set()
+
+    def follow(self, winner: WinningCommit) -> None:
+        """Note where a winner that only moved rows, such as a compaction, has put those that were read."""
+        added = [file for file in winner.adds if not file.data_change]
+        if added and self.were_read([file for file in winner.removes if not file.data_change]):
+            self._moved |= {file_key(file.path, file.deletion_vector) for file in self.may_match(added)}
 
     def may_match(self, files: Sequence[AddFile]) -> list[AddFile]:
         """Those of files added by another that one of the reads would have found."""
@@ -78,7 +86,7 @@ class PredicateReads:
         if self._read is None:
             self._read = self._matched(self._snapshot)
         keys = {file_key(file.path, file.deletion_vector): file for file in files}
-        found: list[RemoveFile] = []
+        found = [file for key, file in keys.items() if key in self._moved]
         first = 0
         for live in self._snapshot.state.blocks:
             mask = self._read[first : first + live.num_files]
