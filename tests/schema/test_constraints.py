@@ -117,6 +117,14 @@ def test_identity_overflow_is_an_error():
         column.value(1)
 
 
+@given(st.integers(-(2**63), 2**63 - 1), st.sampled_from([1, -1, 7, -(2**40), 2**62]))
+def test_as_many_identity_values_are_left_as_there_are(start, step):
+    column = IdentityColumn("id", start, step, None, False)
+    assert column.value(column.values_left - 1) in range(-(2**63), 2**63)
+    with pytest.raises(HeadwaterError, match="DELTA_IDENTITY_COLUMN_OVERFLOW"):
+        column.value(column.values_left)
+
+
 @pytest.mark.parametrize(
     ("field", "partitions", "condition"),
     [

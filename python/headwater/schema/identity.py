@@ -54,8 +54,21 @@ class IdentityColumn:
             steps = max(0, (self.high_water_mark - self.start) // self.step + 1)
         result = self.start + (steps + index) * self.step
         if not _LOWEST <= result <= _HIGHEST:
-            raise HeadwaterError("DELTA_IDENTITY_COLUMN_OVERFLOW", {"columnName": self.name})
+            raise self.overflow()
         return result
+
+    @property
+    def values_left(self) -> int:
+        """How many values there are from the next one on.
+
+        :raises HeadwaterError: as :attr:`next_value`.
+        """
+        last = _HIGHEST if self.step > 0 else _LOWEST
+        return (last - self.next_value) // self.step + 1
+
+    def overflow(self) -> HeadwaterError:
+        """The error for a row for which no value is left."""
+        return HeadwaterError("DELTA_IDENTITY_COLUMN_OVERFLOW", {"columnName": self.name})
 
     def further(self, value: int) -> bool:
         """Whether a value lies beyond the high-water mark in the direction of the step."""

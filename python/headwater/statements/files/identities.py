@@ -10,15 +10,26 @@ from collections.abc import Sequence
 from typing import Any
 
 from headwater.bridge.messages.callbacks import WrittenFile
-from headwater.protocol.types import StructType
+from headwater.protocol.types import PrimitiveType, StructType
 from headwater.schema.identity import IdentityColumn, with_high_water_marks
-from headwater.sql.composing import Expression, Number, call, infix
+from headwater.sql.composing import Cast, Expression, Number, Text, call, infix, when
+
+#: No job writes so many rows.
+_MOST_ROWS = 1 << 50
 
 
 def identity_values(column: IdentityColumn) -> Expression:
-    """The next values of an identity column, one a row, in order."""
-    steps = infix("*", Number(column.step, is_long=True), call("monotonically_increasing_id"))
-    return infix("+", Number(column.next_value, is_long=True), steps)
+    """The next values of an identity column, one a row, in order. A row for which none is left ends the statement with
+    ``DELTA_IDENTITY_COLUMN_OVERFLOW``, whether or not Spark's arithmetic would.
+    """
+    number = call("monotonically_increasing_id")
+    steps = infix("*", Number(column.step, is_long=True), number)
+    value = infix("+", Number(column.next_value, is_long=True), steps)
+    if column.values_left > _MOST_ROWS:
+        return value
+    none_left = column.overflow()
+    error = call("raise_row_error", *map(Text, (none_left.condition, none_left.sql_state, none_left.text)))
+    return when(infix("<", number, Number(column.values_left, is_long=True)), value, Cast(error, PrimitiveType("long")))
 
 
 def advanced_identities(
