@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from pyspark.errors import PySparkException
 
 MARK = "headwater.test.ran"
 TEXTS = {
@@ -60,6 +61,64 @@ def test_expressions_of_a_log_run_no_code(spark, tmp_path, fails, log, place, pa
         spark.sql(change.format(f"delta.`{tmp_path}`"))
     assert spark._jvm.System.getProperty(MARK) is None
     assert spark.sql(f"SELECT s FROM delta.`{tmp_path}`").collect() == [("a",)]
+
+
+DEFINITIONS = (
+    "CREATE TABLE {} (id INT, s STRING, CONSTRAINT c CHECK (length({}) >= 0)) USING delta",
+    "CREATE TABLE {} (id INT, s STRING) USING delta TBLPROPERTIES ('delta.constraints.c' = \"length({}) >= 0\")",
+    "CREATE TABLE {} (id INT, s STRING, g STRING GENERATED ALWAYS AS ({})) USING delta",
+    "ALTER TABLE {} ADD CONSTRAINT c CHECK (length({}) >= 0)",
+)
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("part", TEXTS)
+@pytest.mark.parametrize("definition", DEFINITIONS)
+def test_what_no_log_may_have_is_refused_when_it_is_defined(spark, tmp_path, definition, part):
+    """Else the table would refuse all writes."""
+    table = f"delta.`{tmp_path}`"
+    is_new = definition.startswith("CREATE")
+    if not is_new:
+        spark.sql(f"CREATE TABLE {table} (id INT, s STRING) USING delta")
+    with pytest.raises(PySparkException) as caught:
+        spark.sql(definition.format(table, TEXTS[part]))
+    assert caught.value.getSqlState() is not None
+    assert spark._jvm.System.getProperty(MARK) is None
+    if is_new:
+        assert not (tmp_path / "_delta_log").exists()
+    else:
+        spark.sql(f"INSERT INTO {table} VALUES (1, 'a')")
+
+
+@pytest.mark.parametrize("secret", ["${env:HOME}", "${system:java.home}", "${spark.app.name}"])
+def test_expressions_of_a_log_read_no_settings(spark, tmp_path, log, secret):
+    """Spark puts settings and variables of the process into a statement's text, but not into what a log says."""
+    spark.sql(f"CREATE TABLE delta.`{tmp_path}` (id INT, s STRING) USING delta")
+    (metadata,) = (action["metaData"] for action in log(tmp_path, 0) if "metaData" in action)
+    in_generated(metadata, f"concat('{secret}', id)")
+    protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["generatedColumns"]}
+    commit = tmp_path / "_delta_log" / f"{1:020d}.json"
+    commit.write_text(f"{json.dumps({'protocol': protocol})}\n{json.dumps({'metaData': metadata})}\n")
+    spark.sql(f"INSERT INTO delta.`{tmp_path}` (id) VALUES (1)")
+    assert spark.sql(f"SELECT s FROM delta.`{tmp_path}`").collect() == [(f"{secret}1",)]
+
+
+@pytest.mark.parametrize(
+    ("setting", "text"),
+    [
+        ("spark.sql.ansi.doubleQuotedIdentifiers", '"id" > 0'),
+        ("spark.sql.parser.escapedStringLiterals", "s <> '\\\\d'"),
+        ("spark.sql.legacy.exponentLiteralAsDecimal.enabled", "id < 1e3"),
+    ],
+)
+def test_an_expression_that_only_a_setting_gives_its_meaning_is_not_stored(
+    spark, tmp_path, settings, fails, setting, text
+):
+    table = f"delta.`{tmp_path}`"
+    spark.sql(f"CREATE TABLE {table} (id INT, s STRING) USING delta")
+    with settings({setting: "true"}), fails("HEADWATER_EXPRESSION_OF_SETTINGS", "Nothing was changed"):
+        spark.sql(f"ALTER TABLE {table} ADD CONSTRAINT c CHECK ({text})")
+    spark.sql(f"INSERT INTO {table} VALUES (1, 'a')")
 
 
 def test_a_session_names_no_store(spark, settings, fails, tmp_path, monkeypatch):

@@ -91,6 +91,7 @@ class StatementContext(Protocol):
     def resolveMerge(self, sql: str) -> str: ...
     def checkExpression(self, text: str, schema: str) -> str: ...
     def checkOverRow(self, text: str, schema: str) -> str: ...
+    def checkStorable(self, text: str) -> None: ...
     def set(self, setting: str, value: str) -> None: ...
     def unset(self, setting: str) -> None: ...
     def checkCancelled(self) -> None: ...
@@ -326,7 +327,8 @@ class Statement:
 
     def place_stored(self, text: str) -> int:
         """The same as :meth:`place` for an expression in a table's log, which anybody who writes the log may have put
-        there. ``HEADWATER_STORED_EXPRESSION_REFUSED`` if it has a subquery or calls a method of Java.
+        there. It means the same under all settings. ``HEADWATER_STORED_EXPRESSION_REFUSED`` if it has a subquery, calls
+        a method of Java or names something by ``IDENTIFIER``.
         """
         if text not in self._placed_stored:
             self._placed_stored[text] = self._context.addStored(text)
@@ -363,6 +365,14 @@ class Statement:
         except Py4JJavaError:
             return False
         return True
+
+    def check_storable(self, text: str) -> None:
+        """Check that a table's log may keep a Spark SQL expression.
+
+        ``HEADWATER_EXPRESSION_NOT_STORABLE`` for one that :meth:`place_stored` would refuse;
+        ``HEADWATER_EXPRESSION_OF_SETTINGS`` for one that means something else under other settings.
+        """
+        self._context.checkStorable(text)
 
     def beyond_row(self, text: str, schema: str) -> list[str]:
         """The parts of a Spark SQL expression over columns of a schema (JSON) that do not follow from a row: the time,

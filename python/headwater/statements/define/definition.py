@@ -239,15 +239,18 @@ def _check_expressions(statement: Statement, schema: StructType, configuration: 
                 "DELTA_UNSUPPORTED_EXPRESSION_GENERATED_COLUMN",
                 {"columnName": column.name, "expression": ", ".join(dict.fromkeys(parts))},
             )
+        statement.check_storable(column.sql)
 
 
 def check_constraint(statement: Statement, check: Check, schema: str) -> None:
     """Spark's own error for a constraint that does not resolve over a schema (JSON).
 
-    :raises HeadwaterError: ``DELTA_NON_BOOLEAN_CHECK_CONSTRAINT``, ``DELTA_UNSUPPORTED_CHECK_CONSTRAINT``.
+    :raises HeadwaterError: ``DELTA_NON_BOOLEAN_CHECK_CONSTRAINT``, ``DELTA_UNSUPPORTED_CHECK_CONSTRAINT``; those of
+        :meth:`~headwater.bridge.statement.Statement.check_storable`.
     """
     kind = parse_type(json.loads(statement.expression_type(check.sql, schema)))
     if kind.sql() != "boolean":
         raise HeadwaterError("DELTA_NON_BOOLEAN_CHECK_CONSTRAINT", {"name": check.name, "expr": check.sql})
     if statement.condition(check.sql, schema).columns is None:
         raise HeadwaterError("DELTA_UNSUPPORTED_CHECK_CONSTRAINT", {"name": check.name, "expr": check.sql})
+    statement.check_storable(check.sql)

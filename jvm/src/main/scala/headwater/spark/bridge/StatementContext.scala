@@ -38,6 +38,7 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
   private val plans = mutable.ArrayBuffer.empty[LogicalPlan]
   private val expressions = mutable.ArrayBuffer.empty[Expression]
   private val numbers = mutable.HashMap.empty[Expression, Int]
+  private val composed = mutable.HashSet.empty[String]
   private val pinned = mutable.HashMap.empty[String, TableState]
   private var matched = new PositionSet
   private var keys: Option[KeySetAccumulator] = None
@@ -61,7 +62,7 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
     numbers.getOrElseUpdate(expression, { expressions += expression; expressions.size - 1 })
 
   /** Makes an expression that a user wrote available to rewrites as ``hw_expr.`n` ``, parsed on its own and unresolved; returns n. */
-  def addText(text: String): Int = { expressions += QueryCompiler.parse(session, text); expressions.size - 1 }
+  def addText(text: String): Int = { expressions += parsed(text); expressions.size - 1 }
 
   /** The same for an expression in a table's log, which may use nothing but the row. */
   def addStored(text: String): Int = { expressions += QueryCompiler.parseStored(session, text); expressions.size - 1 }
@@ -70,6 +71,12 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
   def addQualified(text: String, qualifier: String): Int = {
     expressions += QueryCompiler.qualified(session, text, qualifier); expressions.size - 1
   }
+
+  private def parsed(text: String): Expression =
+    if (composed(text)) QueryCompiler.parseComposed(session, text) else QueryCompiler.parse(session, text)
+
+  /** This condition of the statement is no text of a user's: it was composed of a resolved one. */
+  private[spark] def noteComposed(text: String): Unit = composed += text
 
   /** Makes a table, at its newest version, available as ``hw_plan.`n` `` for the target of a statement that changes rows; returns n. */
   def addTarget(table: String): Int = addPlan(DataSourceV2Relation.create(HeadwaterTable.load(session, located(table)), None, None))
@@ -248,7 +255,7 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
 
   /** Runs a query and returns its rows, each as JSON. `purpose` describes its jobs in Spark's UI. */
   def query(sql: String, purpose: String): java.util.List[String] =
-    unlessCancelled(purpose)(SparkInternals.ofRows(session, compile(sql)).toJSON.collect().toSeq.asJava)
+    unlessCancelled(purpose)(SparkInternals.json(SparkInternals.ofRows(session, compile(sql))).asJava)
 
   /** The statement's expressions as SQL, by number: JSON array. */
   def expressionTexts: String = Json.write(expressions.map(_.sql))
@@ -380,6 +387,9 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
     QueryCompiler.expressionType(session, text, SchemaText.read(schema)).json
   }
 
+  /** Throws if an expression that a user wrote cannot be stored in a table's log. */
+  def checkStorable(text: String): Unit = QueryCompiler.notStorable(session, text).foreach(throw _)
+
   /** The parts of an expression over a schema (JSON) that follow from more than a row, as a list of SQL texts. */
   def checkOverRow(text: String, schema: String): String = Json.write(QueryCompiler.beyondRow(session, text, SchemaText.read(schema)))
 
@@ -395,7 +405,7 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
 
   /** [[CheckedCondition]]: a condition over a schema (JSON) as Spark resolves it. Throws Spark's own error if it does not resolve. */
   def checkCondition(text: String, schema: String): String = {
-    val condition = QueryCompiler.condition(session, text, SchemaText.read(schema))
+    val condition = QueryCompiler.condition(session, parsed(text), SchemaText.read(schema))
     val columns = Option.when(PredicateTree.isOverRow(condition))(condition.references.toSeq.map(_.name))
     Json.write(CheckedCondition(PredicateTree.of(condition), columns))
   }

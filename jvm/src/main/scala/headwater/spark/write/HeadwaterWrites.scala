@@ -12,6 +12,7 @@ object HeadwaterWrites {
   def write(target: WriteTarget, data: DataFrame, options: Map[String, String]): Unit = {
     val table = target.table
     val context = new StatementContext(table.session, table.location)
+    target.replaceWhere.foreach(context.noteComposed)
     try Bridge.call(
         context,
         WriteRequest(

@@ -101,7 +101,7 @@ object PlanHeadwaterReplace {
       val columns = rows.output.zipWithIndex.map { case (column, position) =>
         if (!answer.storedOtherwise.contains(position)) column
         else {
-          val value = QueryCompiler.parse(session, answer.storedAs).transform { case _: UnresolvedAttribute => column }
+          val value = QueryCompiler.parseComposed(session, answer.storedAs).transform { case _: UnresolvedAttribute => column }
           Alias(value, column.name)(qualifier = column.qualifier)
         }
       }

@@ -7,7 +7,7 @@ import headwater.spark.shims.AnalysisShim
 import headwater.spark.write.{DeclaredLengthCheck, StoreAssignment}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.{DataFrame, SparkSession}
+import org.apache.spark.sql.{functions, DataFrame, SparkSession}
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.catalyst.analysis.{Analyzer, TableOutputResolver}
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, SessionCatalog}
@@ -27,7 +27,9 @@ import org.apache.spark.sql.execution.datasources.{DataSourceStrategy, HadoopFsR
 import org.apache.spark.sql.execution.datasources.v2.V2SessionCatalog
 import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
 import org.apache.spark.sql.internal.{SQLConf, StaticSQLConf}
-import org.apache.spark.sql.types.{ArrayType, DataType, IntegerType, LongType, StringType, StructField, StructType}
+import org.apache.spark.sql.types.{
+  ArrayType, DataType, IntegerType, LongType, MapType, StringType, StructField, StructType, UserDefinedType
+}
 import org.apache.spark.unsafe.types.UTF8String
 
 /** Small wrappers, one each, around calls of Spark that are private to its own packages. */
@@ -163,6 +165,16 @@ object SparkInternals {
   /** A name's parts, with backticks where SQL needs them. */
   def quoted(parts: Seq[String]): String = parts.map(QuotingUtils.quoteIfNeeded).mkString(".")
 
+  /** Whether files of both types are the same: whatever may be null, and however strings compare and fields are named. */
+  def isStoredAs(one: DataType, other: DataType): Boolean = (one, other) match {
+    case (_: StringType, _: StringType) => true
+    case (ArrayType(a, _), ArrayType(b, _)) => isStoredAs(a, b)
+    case (MapType(a, x, _), MapType(b, y, _)) => isStoredAs(a, b) && isStoredAs(x, y)
+    case (StructType(a), StructType(b)) => a.length == b.length && a.zip(b).forall { case (x, y) => isStoredAs(x.dataType, y.dataType) }
+    case (user: UserDefinedType[_], stored) => isStoredAs(user.sqlType, stored)
+    case _ => one == other
+  }
+
   /** Whether two types differ in nothing but what may be null. */
   def isSameType(one: DataType, other: DataType): Boolean = DataTypeUtils.equalsIgnoreNullability(one, other)
 
@@ -273,6 +285,13 @@ object SparkInternals {
     val row = parsed.eval(InternalRow.empty).asInstanceOf[InternalRow]
     val array = row.getArray(0)
     (0 until array.numElements()).map(i => array.getStruct(i, schema.length).copy())
+  }
+
+  /** The rows of a query, each as JSON without its nulls. */
+  def json(rows: DataFrame): Seq[String] = {
+    val row = functions.struct(functions.col("*"))
+    // `toJSON` writes nulls if a setting asks for them.
+    rows.select(functions.to_json(row, java.util.Map.of("ignoreNullFields", "true"))).collect().toSeq.map(_.getString(0))
   }
 
   def externalRows(json: String, schema: StructType, timeZone: String): Seq[org.apache.spark.sql.Row] = {

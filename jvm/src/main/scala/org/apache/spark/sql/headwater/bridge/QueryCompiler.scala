@@ -6,6 +6,7 @@ import headwater.spark.HeadwaterException
 import headwater.spark.dml.{CollectKeys, CountRow, IsMatched, KeySetAccumulator, RowCounter}
 import headwater.spark.layout.{CurveKey, RangeId}
 import headwater.spark.write.{OptimizedWrite, PositionSet, RaiseRowError}
+import org.apache.spark.internal.config.ConfigEntry
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{
   ExpressionWithUnresolvedIdentifier, UnresolvedAttribute, UnresolvedFunction, UnresolvedRelation
@@ -59,6 +60,9 @@ object QueryCompiler {
       session,
       fill(withDefaultRules(session)(parser(session).parsePlan(sql)), plans, PartialFunction.empty)))
 
+  /** Parses an expression that Headwater composed of resolved ones. */
+  def parseComposed(session: SparkSession, text: String): Expression = withDefaultRules(session)(parse(session, text))
+
   /** Parses an expression that a user wrote, without its alias. Throws Spark's own error. The result is unresolved. */
   def parse(session: SparkSession, text: String): Expression =
     // An error shows its place in this text, not in the statement that runs.
@@ -71,20 +75,35 @@ object QueryCompiler {
   private val CallJava = Set("reflect", "java_method", "try_reflect")
 
   /**
-   * The same as [[parse]] for an expression in a table's log. Its author must not be able to run code or read other tables with the
-   * rights of the session that writes to the table.
+   * The same as [[parse]] for an expression in a table's log. It means the same in each session, whatever the settings. Its author must not
+   * be able to run code, or to read other tables or the process's settings, with the rights of the session that writes to the table.
    */
   def parseStored(session: SparkSession, text: String): Expression = {
-    val parsed = parse(session, text)
-    def refused(part: String) = HeadwaterException("HEADWATER_STORED_EXPRESSION_REFUSED", "expression" -> text, "part" -> part)
-    parsed.foreach {
-      case f: UnresolvedFunction if CallJava(f.nameParts.last.toLowerCase(Locale.ROOT)) => throw refused(f.nameParts.last)
-      case _: PlanExpression[_] => throw refused("a subquery")
-      // It may name a function by an expression, which nobody knows before it is evaluated.
-      case _: ExpressionWithUnresolvedIdentifier => throw refused("IDENTIFIER")
-      case _ =>
+    val parsed = parseComposed(session, text)
+    forbidden(parsed).foreach { part =>
+      throw HeadwaterException("HEADWATER_STORED_EXPRESSION_REFUSED", "expression" -> text, "part" -> part)
     }
     parsed
+  }
+
+  /** The part of an expression that none in a table's log may have. */
+  private def forbidden(parsed: Expression): Option[String] = parsed.collectFirst {
+    case f: UnresolvedFunction if CallJava(f.nameParts.last.toLowerCase(Locale.ROOT)) => f.nameParts.last
+    case _: PlanExpression[_] => "a subquery"
+    // It may name a function by an expression, which nobody knows before it is evaluated.
+    case _: ExpressionWithUnresolvedIdentifier => "IDENTIFIER"
+  }
+
+  /**
+   * Why an expression that a user wrote cannot be stored in a table's log: a part that [[parseStored]] refuses, or a meaning that it has
+   * only under the settings of this session.
+   */
+  def notStorable(session: SparkSession, text: String): Option[HeadwaterException] = {
+    val parsed = parse(session, text)
+    // In a stored text, TIMESTAMP is TIMESTAMP_LTZ. The type of a generated column still decides about its values.
+    def inOthers = withDefaults(session, TextRules)(scala.util.Try(parse(session, text)).toOption)
+    forbidden(parsed).map(part => HeadwaterException("HEADWATER_EXPRESSION_NOT_STORABLE", "expression" -> text, "part" -> part)).orElse(
+      Option.when(!inOthers.contains(parsed))(HeadwaterException("HEADWATER_EXPRESSION_OF_SETTINGS", "expression" -> text)))
   }
 
   /** The same as [[parse]], with each column under a qualifier. */
@@ -97,21 +116,33 @@ object QueryCompiler {
 
   private def parser(session: SparkSession) = session.asInstanceOf[ClassicSession].sessionState.sqlParser
 
-  /** Settings that change the meaning of SQL; all are false by default. */
-  private val Rules = Seq(
+  /** Settings by which Spark's parser gives a text another meaning, without [[TypeRules]]. */
+  private val TextRules: Seq[ConfigEntry[_]] = Seq(
     SQLConf.ESCAPED_STRING_LITERALS,
     SQLConf.DOUBLE_QUOTED_IDENTIFIERS,
     SQLConf.SUPPORT_QUOTED_REGEX_COLUMN_NAME,
-    SQLConf.ENFORCE_RESERVED_KEYWORDS)
+    SQLConf.ENFORCE_RESERVED_KEYWORDS,
+    SQLConf.LEGACY_CONSECUTIVE_STRING_LITERALS,
+    SQLConf.LEGACY_EXPONENT_LITERAL_AS_DECIMAL_ENABLED,
+    SQLConf.LEGACY_INTERVAL_ENABLED,
+    SQLConf.LEGACY_DUPLICATE_BETWEEN_INPUT,
+    SQLConf.LEGACY_SETOPS_PRECEDENCE_ENABLED,
+    SQLConf.LEGACY_HAVING_WITHOUT_GROUP_BY_AS_WHERE,
+    SQLConf.ANSI_RELATION_PRECEDENCE)
 
-  private def withDefaultRules[T](session: SparkSession)(work: => T): T = {
-    val conf = SparkInternals.conf(session)
-    if (Rules.forall(conf.getConf(_) == false)) work
-    else {
-      val plain = conf.clone()
-      Rules.foreach(plain.setConf(_, false))
-      SQLConf.withExistingConf(plain)(work)
-    }
+  /** Settings that say which type the word TIMESTAMP names. */
+  private val TypeRules: Seq[ConfigEntry[_]] = Seq(SQLConf.TIMESTAMP_TYPE)
+
+  private val Rules = TextRules ++ TypeRules
+
+  private def withDefaultRules[T](session: SparkSession)(work: => T): T = withDefaults(session, Rules)(work)
+
+  private def withDefaults[T](session: SparkSession, rules: Seq[ConfigEntry[_]])(work: => T): T = {
+    val plain = SparkInternals.conf(session).clone()
+    rules.foreach(plain.unsetConf(_))
+    // Spark would put settings, and variables of the process, into the text: `${env:HOME}`.
+    plain.setConf(SQLConf.VARIABLE_SUBSTITUTE_ENABLED, false)
+    SQLConf.withExistingConf(plain)(work)
   }
 
   private def fill(plan: LogicalPlan, plans: Seq[LogicalPlan], expressions: PartialFunction[Expression, Expression]): LogicalPlan =
@@ -143,8 +174,8 @@ object QueryCompiler {
       }).map(_.sql)
 
   /** A condition over a schema, resolved. Throws Spark's own error if it does not resolve. */
-  def condition(session: SparkSession, text: String, schema: StructType): Expression =
-    SparkInternals.logicalPlan(SparkInternals.ofRows(session, Filter(parse(session, text), over(schema)))).collectFirst {
+  def condition(session: SparkSession, parsed: Expression, schema: StructType): Expression =
+    SparkInternals.logicalPlan(SparkInternals.ofRows(session, Filter(parsed, over(schema)))).collectFirst {
       case Filter(condition, _) => condition
     }.get
 

@@ -10,6 +10,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.execution.{ProjectExec, QueryExecution, SparkPlan, SQLExecution}
 import org.apache.spark.sql.execution.datasources.FileFormatWriter
+import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
 import org.apache.spark.sql.types.StructType
 
@@ -62,6 +63,11 @@ object WriteJob {
     val path = specification.path
     val rows = RowErrorsExec(if (specification.tracked) RewriteTrackingExec(execution.executedPlan) else execution.executedPlan)
     val written = execution.analyzed.output.zip(schema).map { case (column: Attribute, field) =>
+      if (!SparkInternals.isStoredAs(column.dataType, field.dataType)) throw HeadwaterException(
+        "HEADWATER_ROWS_OF_OTHER_TYPE",
+        "columnName" -> field.name,
+        "found" -> column.dataType.sql,
+        "expected" -> field.dataType.sql)
       AttributeReference(field.name, field.dataType, field.nullable, field.metadata)(column.exprId)
     }
     val (unordered, columns) = withPartitionsInFiles(rows, written, specification)
