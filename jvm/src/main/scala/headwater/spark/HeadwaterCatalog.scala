@@ -461,7 +461,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
         moves.collect { case move: TableChange.SetProperty => setLocation(ident, table, move.value) }
         if (others.nonEmpty) {
           Bridge.call(session, AlterTableRequest(table.path, table.name(), others.map(TableChangeMessage.of)), table.location)
-          SparkInternals.refreshCaches(session, table.location)
+          SparkInternals.refreshCaches(session, table.location, always = true)
         }
         loadTable(ident)
       case Some(_) => super.alterTable(ident, changes: _*)

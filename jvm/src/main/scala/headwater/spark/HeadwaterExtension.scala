@@ -3,7 +3,7 @@ package headwater.spark
 import headwater.spark.bridge.{Bridge, ClassPathCheck, Redaction}
 import headwater.spark.changes.{ResolveTableChanges, TableChangesFunctions}
 import headwater.spark.dml.{PlanHeadwaterDml, ResolveApiColumns, ResolveHeadwaterDml, ResolveVariables}
-import headwater.spark.scan.{AggregateFromLog, PinSnapshots, PruneFiles, PruneFilesByKeys, ResolveHeadwaterRelations}
+import headwater.spark.scan.{AggregateFromLog, KeyByTransaction, PinSnapshots, PruneFiles, PruneFilesByKeys, ResolveHeadwaterRelations}
 import headwater.spark.shims.{ParserShim, SparkVersions}
 import headwater.spark.statements.{CheckTransaction, EarlyRules, HeadwaterParser, ResolveHeadwaterCommands}
 import headwater.spark.write.{PlanHeadwaterReplace, PlanOptimizedWrite, ResolveHeadwaterWrites, ShuffleOnce}
@@ -40,6 +40,7 @@ class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
     extensions.injectPostHocResolutionRule(session => PlanHeadwaterReplace(session))
     extensions.injectPostHocResolutionRule(session => CheckTransaction(session))
     TableChangesFunctions.All.foreach(extensions.injectTableFunction)
+    extensions.injectPlanNormalizationRule(session => KeyByTransaction(session))
     extensions.injectPlannerStrategy(_ => PlanOptimizedWrite)
     extensions.injectPreCBORule(session => PinSnapshots(session))
     extensions.injectPreCBORule(session => AggregateFromLog(session))

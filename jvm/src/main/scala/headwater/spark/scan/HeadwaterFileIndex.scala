@@ -30,6 +30,7 @@ import org.apache.spark.sql.types.StructType
  * @param numbersFiles whether each file's number among them is a partition column more
  * @param valuesPrune whether these are files of the version, of which the values of joins and subqueries may leave some out
  * @param analyzed what ANALYZE TABLE stored about the columns
+ * @param readBy the transaction that a query reads it in, with a number; if none is given, that of its session, with the version
  */
 class HeadwaterFileIndex(
     val session: SparkSession,
@@ -42,11 +43,12 @@ class HeadwaterFileIndex(
     val numbersFiles: Boolean = false,
     valuesPrune: Boolean = false,
     val analyzed: Map[String, CatalogColumnStat] = Map.empty,
-    private val pruned: Option[PrunedFiles] = None)
+    private val pruned: Option[PrunedFiles] = None,
+    readBy: Option[Option[(String, Long)]] = None)
     extends FileIndex {
 
   /** What is read in a transaction is another table to Spark's caches, and another one after each statement. */
-  private val transaction = SparkInternals.transaction(session).map((_, state.version))
+  private val transaction = readBy.getOrElse(SparkInternals.transaction(session).map((_, state.version)))
 
   def tableLocation: TableLocation = TableLocation(path, store)
 
@@ -92,6 +94,24 @@ class HeadwaterFileIndex(
   /** Whether a query that reads it must first ask for the version to read. */
   def isToBePinned: Boolean =
     live || isWholeTable && transaction.exists { case (id, _) => !SparkInternals.transaction(session).contains(id) }
+
+  /** Whether the transaction is the one that it reads in. */
+  def readsIn(id: Option[String]): Boolean = transaction.map(_._1) == id
+
+  /** The same index as a query reads it that runs in a transaction, with a number that tells the query from others; or in none. */
+  def readIn(transaction: Option[(String, Long)]): HeadwaterFileIndex = new HeadwaterFileIndex(
+    session,
+    path,
+    state,
+    live,
+    partitionSchema,
+    store,
+    only,
+    numbersFiles,
+    valuesPrune,
+    analyzed,
+    pruned,
+    Some(transaction))
 
   /** The version that a query names; None for the newest. */
   def namedVersion: Option[Long] = Option.when(!live)(state.version)

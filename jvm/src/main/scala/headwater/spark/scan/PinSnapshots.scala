@@ -49,6 +49,10 @@ case class PinSnapshots(session: SparkSession) extends Rule[LogicalPlan] {
 
 object PinSnapshots {
 
+  /** The transaction in which a session reads a live table: its own, if the index is of the same one. */
+  def transaction(session: SparkSession, index: HeadwaterFileIndex): Option[String] =
+    SparkInternals.transaction(session).filter(SparkInternals.transaction(index.session).contains)
+
   // Spark optimizes subqueries separately from the query around them, one after the other, on one thread and with one planning tracker.
   private val states = Collections.synchronizedMap(new WeakHashMap[QueryPlanningTracker, mutable.Map[RefreshTableRequest, TableState]]())
 

@@ -6,7 +6,7 @@ import headwater.spark.bridge.messages.InTransactionRequest
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{PersistedView, ResolvedIdentifier, ResolvedTable}
 import org.apache.spark.sql.catalyst.plans.logical.{
-  AlterTableCommand, Command, CreateTable, CreateTableAsSelect, LogicalPlan, TableSpecBase, V2WriteCommand
+  AlterTableCommand, Command, CreateTable, CreateTableAsSelect, LogicalPlan, TableSpecBase, TruncateTable, V2WriteCommand
 }
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.streaming.WriteToStream
@@ -40,6 +40,10 @@ case class CheckTransaction(session: SparkSession) extends Rule[LogicalPlan] {
         case _ => false
       }
     case alter: AlterTableCommand => alter.table match {
+        case resolved: ResolvedTable => hasOurClass(resolved.table)
+        case _ => false
+      }
+    case truncate: TruncateTable => truncate.table match {
         case resolved: ResolvedTable => hasOurClass(resolved.table)
         case _ => false
       }

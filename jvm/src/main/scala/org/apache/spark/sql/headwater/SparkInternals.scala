@@ -264,9 +264,11 @@ object SparkInternals {
   /**
    * Invalidates cached queries over the table's directory. Spark computes them again; one that no longer fits the table, as a column of it
    * was renamed, is no longer cached, and the statement that changed the table has still succeeded.
+   *
+   * @param always even for a statement of a transaction, after which Spark does the same and would fail
    */
-  def refreshCaches(session: SparkSession, table: TableLocation): Unit =
-    if (transaction(session).isEmpty) try {
+  def refreshCaches(session: SparkSession, table: TableLocation, always: Boolean = false): Unit =
+    if (always || transaction(session).isEmpty) try {
       val caches = classic(session).sharedState.cacheManager
       // Spark would make a configuration of Hadoop to find nothing.
       if (caches.isEmpty) ()

@@ -1,0 +1,164 @@
+"""What Spark caches never has anything of an open transaction, whatever statement would have it computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+BEFORE = [(1, "one"), (2, "two")]
+ADDED = "SELECT 3 AS id, 'three' AS v"
+AFTER_ADDED = [*BEFORE, (3, "three")]
+
+
+def frame(spark: Any) -> Any:
+    return spark.sql(ADDED)
+
+
+#: Each with the rows that the table has after it.
+STATEMENTS: dict[str, tuple[Callable[[Any, str], Any], list[tuple]]] = {
+    "insert": (lambda spark, path: spark.sql(f"INSERT INTO a {ADDED}"), AFTER_ADDED),
+    "insert by path": (lambda spark, path: spark.sql(f"INSERT INTO delta.`{path}` {ADDED}"), AFTER_ADDED),
+    "insert overwrite": (lambda spark, path: spark.sql(f"INSERT OVERWRITE a {ADDED}"), AFTER_ADDED[2:]),
+    "replace where": (
+        lambda spark, path: spark.sql("INSERT INTO a REPLACE WHERE id = 2 SELECT 2, 'new'"),
+        [(1, "one"), (2, "new")],
+    ),
+    "replace using": (
+        lambda spark, path: spark.sql("INSERT INTO a REPLACE USING (id) SELECT 2 AS id, 'new' AS v"),
+        [(1, "one"), (2, "new")],
+    ),
+    "saveAsTable": (
+        lambda spark, path: frame(spark).write.format("delta").mode("append").saveAsTable("a"),
+        AFTER_ADDED,
+    ),
+    "insertInto": (lambda spark, path: frame(spark).write.insertInto("a"), AFTER_ADDED),
+    "append": (lambda spark, path: frame(spark).writeTo("a").append(), AFTER_ADDED),
+    "save": (lambda spark, path: frame(spark).write.format("delta").mode("append").save(path), AFTER_ADDED),
+    "save overwrite": (
+        lambda spark, path: frame(spark).write.format("delta").mode("overwrite").save(path),
+        AFTER_ADDED[2:],
+    ),
+    "update": (lambda spark, path: spark.sql("UPDATE a SET v = 'new' WHERE id = 2"), [(1, "one"), (2, "new")]),
+    "delete": (lambda spark, path: spark.sql("DELETE FROM a WHERE id = 2"), [(1, "one")]),
+    "merge": (
+        lambda spark, path: spark.sql(f"MERGE INTO a USING ({ADDED}) s ON a.id = s.id WHEN NOT MATCHED THEN INSERT *"),
+        AFTER_ADDED,
+    ),
+    "truncate": (lambda spark, path: spark.sql("TRUNCATE TABLE a"), []),
+    "add a column": (
+        lambda spark, path: spark.sql("ALTER TABLE a ADD COLUMNS (more INT)"),
+        [(*row, None) for row in BEFORE],
+    ),
+    "drop a column": (lambda spark, path: spark.sql("ALTER TABLE a DROP COLUMN v"), [(1,), (2,)]),
+    "refresh": (lambda spark, path: [spark.sql(f"INSERT INTO a {ADDED}"), spark.sql("REFRESH TABLE a")], AFTER_ADDED),
+    "uncache a part": (
+        lambda spark, path: [spark.sql(f"INSERT INTO a {ADDED}"), spark.sql("UNCACHE TABLE part")],
+        AFTER_ADDED,
+    ),
+}
+
+
+def rows(frame: Any) -> list[tuple]:
+    return sorted(tuple(row) for row in frame.collect())
+
+
+@pytest.fixture
+def cached(spark: Any, database: str) -> Iterator[tuple[Any, str, dict[str, Any]]]:
+    """Another session, the table's path, and frames over the table in both sessions that Spark has cached."""
+    spark.sql(
+        "CREATE TABLE a (id INT, v STRING) USING delta "
+        "TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'delta.enableDeletionVectors' = 'true')"
+    )
+    spark.sql("INSERT INTO a VALUES (1, 'one'), (2, 'two')")
+    path = spark.sql("DESCRIBE DETAIL a").collect()[0].location.removeprefix("file:")
+    other = spark.newSession()
+    other.sql(f"USE {database}")
+    spark.sql("CACHE TABLE a")
+    spark.table("a").where("id < 10").createOrReplaceTempView("part")
+    spark.sql("CACHE TABLE part")
+    frames = {
+        "another's": other.table("a").selectExpr("id").cache(),
+        "by path": spark.read.format("delta").load(path).selectExpr("id + 1").cache(),
+        "mine": spark.table("a").groupBy().count().cache(),
+    }
+    yield other, path, frames
+    if spark.conf.get("spark.headwater.transaction", None) is not None:
+        spark.sql("ROLLBACK")
+    spark.catalog.clearCache()
+
+
+def seen_by(session: Any, path: str) -> list[list[tuple]]:
+    """The table as a session has it by its name, by its path, and by frames that equal cached ones."""
+    return [
+        rows(session.table("a")),
+        rows(session.read.format("delta").load(path)),
+        rows(session.table("a").selectExpr("id")),
+        rows(session.table("a").where("id < 10")),
+        rows(session.table("a").groupBy().count()),
+    ]
+
+
+def shown(table: list[tuple]) -> list[list[tuple]]:
+    """The same of a table with these rows."""
+    return [table, table, [row[:1] for row in table], table, [(len(table),)]]
+
+
+#: Those that the usual run has: Spark's own ways to compute a cache again, and ours.
+USUAL = ("insert", "save", "merge", "drop a column", "uncache a part")
+
+
+@pytest.mark.parametrize(
+    "statement", [pytest.param(name, marks=() if name in USUAL else pytest.mark.soak) for name in STATEMENTS]
+)
+def test_caches_have_nothing_of_a_transaction(spark: Any, cached: Any, statement: str) -> None:
+    other, path, frames = cached
+    run, after = STATEMENTS[statement]
+    spark.sql("BEGIN TRANSACTION")
+    run(spark, path)
+    assert seen_by(spark, path) == shown(after)
+    assert seen_by(other, path) == shown(BEFORE)
+    assert rows(frames["another's"]) == [(1,), (2,)]
+    spark.sql("ROLLBACK")
+    for session in (spark, other):
+        assert seen_by(session, path) == shown(BEFORE)
+    assert rows(frames["mine"]) == [(2,)]
+    # Nobody reads between this one and its end.
+    spark.sql("BEGIN TRANSACTION")
+    run(spark, path)
+    spark.sql("ROLLBACK")
+    other.sql("CREATE TABLE copied USING delta AS SELECT * FROM a")
+    assert [rows(session.table(name)) for session in (spark, other) for name in ("a", "copied")] == [BEFORE] * 4
+    assert rows(frames["by path"]) == [(2,), (3,)]
+
+
+@pytest.mark.parametrize("statement", ["insert", "merge", "add a column"])
+def test_caches_have_what_was_committed(spark: Any, cached: Any, statement: str) -> None:
+    other, path, _ = cached
+    run, after = STATEMENTS[statement]
+    spark.sql("BEGIN TRANSACTION")
+    run(spark, path)
+    spark.sql("COMMIT")
+    for session in (spark, other):
+        assert seen_by(session, path) == shown(after)
+    if statement == "add a column":
+        return  # what was cached has other columns
+    # They are caches still.
+    planned = other.table("a").where("id < 10")._jdf.queryExecution().executedPlan().toString()
+    assert "InMemoryRelation" in planned
+
+
+def test_a_frame_of_before_has_what_its_own_transaction_did(spark: Any, cached: Any) -> None:
+    """Even one that Spark has cached, or a view of it."""
+    before = spark.table("a").where("id < 10")
+    spark.sql("BEGIN TRANSACTION")
+    spark.sql(f"INSERT INTO a {ADDED}")
+    spark.sql("UPDATE a SET v = 'new' WHERE id = 3")
+    expected = [*BEFORE, (3, "new")]
+    assert rows(spark.table("part")) == expected
+    assert rows(before.select("*")) == expected
+    spark.sql("ROLLBACK")
+    assert rows(spark.table("part")) == rows(before.select("id", "v")) == BEFORE
