@@ -220,6 +220,79 @@ def test_a_failed_write_changes_nothing(spark, rows, database, overwrite):
     assert rows("DESCRIBE HISTORY t")[0][0] == 1
 
 
+SEVERAL = "FROM t INSERT INTO t SELECT id + 100, s INSERT INTO t SELECT id + 200, s WHERE id < 3"
+
+
+@pytest.mark.parametrize("reads", ["t", "(SELECT t.* FROM t JOIN u ON t.id = u.id)", "u"])
+def test_inserts_of_one_statement_into_one_table_are_one_commit(spark, rows, database, reads):
+    run(
+        spark,
+        "CREATE TABLE t (id INT, s STRING) USING delta",
+        "CREATE TABLE u (id INT, s STRING) USING delta",
+        "INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')",
+        "INSERT INTO u SELECT * FROM t",
+        f"FROM {reads} {SEVERAL.removeprefix('FROM t ')}",
+    )
+    found = [(1, "a"), (2, "b"), (3, "c"), (101, "a"), (102, "b"), (103, "c"), (201, "a"), (202, "b")]
+    assert rows("SELECT * FROM t ORDER BY id") == found
+    assert [row[4] for row in rows("DESCRIBE HISTORY t")] == ["WRITE", "WRITE", "CREATE TABLE"]
+
+
+def test_inserts_of_one_statement_into_several_tables(spark, rows, database):
+    run(
+        spark,
+        "CREATE TABLE t (id INT, s STRING) USING delta",
+        "CREATE TABLE u (id INT, s STRING, n INT GENERATED ALWAYS AS (id + 1)) USING delta",
+        "INSERT INTO t VALUES (1, 'a'), (2, 'b')",
+        "FROM (SELECT id AS i, s FROM t) INSERT INTO u (id, s) SELECT i, s INSERT INTO t SELECT i + 10, s "
+        "INSERT INTO u (id, s) SELECT i + 5L, upper(s) INSERT INTO t SELECT i + 20, s",
+    )
+    assert rows("SELECT id FROM t ORDER BY id") == [(1,), (2,), (11,), (12,), (21,), (22,)]
+    assert rows("SELECT * FROM u ORDER BY id") == [(1, "a", 2), (2, "b", 3), (6, "A", 7), (7, "B", 8)]
+    assert (rows("DESCRIBE HISTORY t")[0][0], rows("DESCRIBE HISTORY u")[0][0]) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "inserts",
+    [
+        "INSERT INTO t SELECT id + 1, s INSERT OVERWRITE t SELECT *",
+        "INSERT OVERWRITE t SELECT * INSERT INTO t SELECT *",
+    ],
+)
+def test_inserts_that_cannot_be_one_are_done_whole_or_not_at_all(spark, rows, fails, database, inserts):
+    run(
+        spark,
+        "CREATE TABLE t (id INT, s STRING) USING delta",
+        "CREATE TABLE u (id INT, s STRING) USING delta",
+        "INSERT INTO t VALUES (1, 'a')",
+        "INSERT INTO u VALUES (7, 'u')",
+    )
+    with fails("HEADWATER_INSERTS_OF_OWN_ROWS", "Nothing was written"):
+        spark.sql(f"FROM t {inserts}")
+    assert rows("SELECT * FROM t") == [(1, "a")]
+    spark.sql(f"FROM u {inserts}")
+    assert rows("SELECT * FROM t") == ([(7, "u")] if inserts.endswith("T OVERWRITE t SELECT *") else [(7, "u")] * 2)
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("computed", ["g INT GENERATED ALWAYS AS (id * 2)", "g BIGINT GENERATED ALWAYS AS IDENTITY"])
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("evolves", [True, False])
+def test_rows_by_position_lack_computed_columns_wherever_they_are(
+    spark, rows, database, settings, computed, place, evolves
+):
+    columns = ["id INT", "s STRING"]
+    columns.insert(place, computed)
+    run(spark, f"CREATE TABLE t ({', '.join(columns)}) USING delta")
+    with settings({"spark.databricks.delta.schema.autoMerge.enabled": str(evolves).lower()}):
+        run(spark, "INSERT INTO t VALUES (1, 'a')", "INSERT INTO t REPLACE WHERE id = 1 SELECT 1, 'b'")
+        spark.sql("SELECT 2, 'c'").write.insertInto("t")
+        run(spark, "INSERT INTO t REPLACE USING (id) SELECT 2 AS id, 'd' AS s")
+    assert rows("SELECT id, s FROM t ORDER BY id") == [(1, "b"), (2, "d")]
+    if "id * 2" in computed:
+        assert rows("SELECT g FROM t ORDER BY id") == [(2,), (4,)]
+
+
 @pytest.mark.covering
 @pytest.mark.parametrize("ansi", ["true", "false"])
 @pytest.mark.parametrize(("start", "step"), [(2**63 - 3, 1), (2**63 - 6, 3), (-(2**63) + 2, -1)])

@@ -134,10 +134,7 @@ def resolve_write(request: ResolveWriteRequest, statement: Statement) -> Resolve
     if request.by_name and statement.flag(_CASE_SENSITIVE) and (error := other_case_error(target, data)):
         raise error
     given = {f.name.lower() for f in data}
-    computed = {c.name.lower() for c in generated_columns(target)} | {c.name.lower() for c in identity_columns(target)}
-    if not request.by_name and len(data) <= len(table) - len(computed):
-        # By position, a row without the computed columns is a row of the others.
-        given = {f.name.lower() for f in table if f.name.lower() not in computed}
+    computed = _computed(target)
     for column in identity_columns(target):
         if column.name.lower() in given and not column.allow_explicit_insert:
             raise HeadwaterError("DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED", {"columnName": column.name})
@@ -170,8 +167,18 @@ def _check_fields(table: StructType, data: StructType, name: str) -> None:
 
 
 def named_by_position(table: StructType, data: StructType) -> StructType:
-    """By position, the first columns are the table's; those beyond keep their own names."""
-    return StructType(tuple(replace(f, name=table.fields[i].name) if i < len(table) else f for i, f in enumerate(data)))
+    """By position, the first columns are the table's; those beyond keep their own names. A row that is not longer than
+    one without the computed columns is a row of the others.
+    """
+    computed = _computed(table)
+    names = [name for name in table.names if name.lower() not in computed]
+    if len(data) > len(names):
+        names = table.names
+    return StructType(tuple(replace(f, name=names[i]) if i < len(names) else f for i, f in enumerate(data)))
+
+
+def _computed(table: StructType) -> set[str]:
+    return {c.name.lower() for c in generated_columns(table)} | {c.name.lower() for c in identity_columns(table)}
 
 
 def _overwrites_schema(request: ResolveWriteRequest | WriteRequest, options: Options) -> bool:

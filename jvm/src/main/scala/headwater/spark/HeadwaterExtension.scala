@@ -6,7 +6,7 @@ import headwater.spark.dml.{PlanHeadwaterDml, ResolveApiColumns, ResolveHeadwate
 import headwater.spark.scan.{AggregateFromLog, KeyByTransaction, PinSnapshots, PruneFiles, PruneFilesByKeys, ResolveHeadwaterRelations}
 import headwater.spark.shims.{ParserShim, SparkVersions}
 import headwater.spark.statements.{CheckTransaction, EarlyRules, HeadwaterParser, ResolveHeadwaterCommands}
-import headwater.spark.write.{PlanHeadwaterReplace, PlanOptimizedWrite, ResolveHeadwaterWrites, ShuffleOnce}
+import headwater.spark.write.{JoinInserts, PlanHeadwaterReplace, PlanOptimizedWrite, ResolveHeadwaterWrites, ShuffleOnce}
 import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.headwater.bridge.HandlerMetrics
 
@@ -38,6 +38,7 @@ class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
     extensions.injectResolutionRule(session => ResolveHeadwaterRelations(session))
     extensions.injectPostHocResolutionRule(session => PlanHeadwaterDml(session))
     extensions.injectPostHocResolutionRule(session => PlanHeadwaterReplace(session))
+    extensions.injectPostHocResolutionRule(_ => JoinInserts)
     extensions.injectPostHocResolutionRule(session => CheckTransaction(session))
     TableChangesFunctions.All.foreach(extensions.injectTableFunction)
     extensions.injectPlanNormalizationRule(session => KeyByTransaction(session))
