@@ -244,3 +244,24 @@ def test_below_the_connector_of_unity_catalog(model, spark, rows, server, tmp_pa
     finally:
         catalog.dropTable(identifier("beside", "default"))
     assert not spark.catalog.tableExists("default.beside")
+
+
+def test_the_application_s_token_goes_to_the_application_s_server_only(spark, server, settings, fails):
+    model, uri = server
+    conf = spark._jsc.sc().conf()
+    given = {SETTING: "headwater.spark.HeadwaterUnityCatalog", f"{SETTING}.uri": uri, f"{SETTING}.token": TOKEN}
+    with serving(UnityModel(str(Path(model.root)), TOKEN, catalog=CATALOG)) as another, settings(given):
+        for key in (f"{SETTING}.uri", f"{SETTING}.token"):
+            conf.set(key, given[key])
+        try:
+            spark.sql("SHOW TABLES IN unity.s")
+            spark.conf.set(f"{SETTING}.uri", another)
+            with fails("HEADWATER_CATALOG_NOT_CONFIGURED", f"{SETTING}.token"):
+                spark.sql("SHOW TABLES IN unity.s")
+            # One that a session brings along goes where the session says.
+            spark.conf.set(f"{SETTING}.token", "of my own")
+            with fails("HEADWATER_CATALOG_FAILED"):
+                spark.sql("SHOW TABLES IN unity.s")
+        finally:
+            for key in (f"{SETTING}.uri", f"{SETTING}.token"):
+                conf.remove(key)

@@ -1,5 +1,6 @@
 package headwater.spark.bridge
 
+import org.apache.spark.SparkConf
 import org.apache.spark.sql.internal.SQLConf
 
 /** The settings of catalogs whose servers the handler asks. */
@@ -7,10 +8,23 @@ private[bridge] object CatalogSettings {
   private val Prefix = "spark.sql.catalog."
   private val Asked = Seq(".HeadwaterUnityCatalog", ".UCSingleCatalog")
 
-  /** Whether a setting is one of such a catalog. */
-  def isOne(conf: SQLConf, key: String): Boolean =
+  /** Where a catalog is, and what logs in there. */
+  private val Addresses = Seq("uri", "auth.oauth.uri")
+  private val Secrets = Seq("token", "auth.token", "auth.oauth.clientSecret")
+
+  /**
+   * Whether a setting is one of such a catalog that the handler gets. A secret of the application goes to the application's addresses only:
+   * a session that sets another address sets the secret for it, too.
+   */
+  def isOne(conf: SQLConf, application: => SparkConf, key: String): Boolean =
     key.startsWith(Prefix) && {
-      val named = conf.getConfString(Prefix + key.stripPrefix(Prefix).takeWhile(_ != '.'), "")
-      Asked.exists(named.endsWith)
+      val catalog = Prefix + key.stripPrefix(Prefix).takeWhile(_ != '.')
+      val named = conf.getConfString(catalog, "")
+      Asked.exists(named.endsWith) && !(Secrets.exists(secret => key == s"$catalog.$secret") && isMoved(conf, application, catalog, key))
+    }
+
+  private def isMoved(conf: SQLConf, application: SparkConf, catalog: String, secret: String): Boolean =
+    application.getOption(secret).contains(conf.getConfString(secret, "")) && Addresses.map(address => s"$catalog.$address").exists {
+      address => application.get(address, "") != conf.getConfString(address, "")
     }
 }

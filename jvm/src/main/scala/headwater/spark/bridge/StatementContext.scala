@@ -137,13 +137,14 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
   /** The session's settings that handlers read. Each request carries all of them, so that no call asks for a single one. */
   private[spark] def settings: SessionSettings = {
     val conf = SparkInternals.conf(session)
+    lazy val application = session.sparkContext.getConf
     val passed = conf.getAllConfs.filter { case (key, _) =>
       key.startsWith("spark.databricks.delta.") || key.startsWith("spark.headwater.") ||
       key.startsWith("spark.sql.sources.") || key.startsWith("spark.sql.files.") || key == "spark.sql.caseSensitive" ||
       key.startsWith("spark.delta.") || key.startsWith("spark.io.delta.") || key.startsWith("spark.hadoop.delta.") ||
       key == "spark.sql.parquet.compression.codec" || key == "spark.sql.shuffle.partitions" ||
       key == "spark.sql.parquet.datetimeRebaseModeInWrite" ||
-      CatalogSettings.isOne(conf, key)
+      CatalogSettings.isOne(conf, application, key)
     }
     SessionSettings(
       conf.sessionLocalTimeZone,
