@@ -73,6 +73,9 @@ object HandlerProcess extends Logging {
   /** Java's exit code of a process that a signal ended is this plus the signal. */
   private val FirstSignal = 128
 
+  /** What Python runs: the module that its arguments name, not looked for in the working directory. */
+  private val Start = "import sys; sys.path[:] = filter(None, sys.path); import runpy; runpy.run_module(sys.argv[2], run_name='__main__')"
+
   // At level INFO, py4j logs every message with its content; a statement's text does not belong in a log.
   private val py4jLog = java.util.logging.Logger.getLogger("py4j")
   if (py4jLog.getLevel == null) py4jLog.setLevel(java.util.logging.Level.WARNING)
@@ -129,8 +132,8 @@ object HandlerProcess extends Logging {
       .map(_.getParentFile.getPath).filterNot(_.endsWith("-packages"))
 
   private def startWith(python: String, conf: SparkConf): Either[NotStarted, HandlerProcess] = {
-    val builder = new ProcessBuilder(python, "-m", "headwater.handler")
-    // Without this, the handler would import a `json.py` from the directory in which Spark was started.
+    val builder = new ProcessBuilder(python, "-c", Start, "-m", "headwater.handler")
+    // So that the handler imports no `json.py` from the directory in which Spark was started. Python 3.10 does not know it.
     builder.environment.put("PYTHONSAFEPATH", "1")
     sourcePackage.foreach { path =>
       val inherited = Option(builder.environment.get("PYTHONPATH")).filter(_.nonEmpty)
