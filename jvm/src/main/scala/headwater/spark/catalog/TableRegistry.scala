@@ -10,6 +10,7 @@ import headwater.spark.shims.{NewTable, StagingShim}
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.TableIdentifier
+import org.apache.spark.sql.catalyst.analysis.{NoSuchDatabaseException, NoSuchNamespaceException, NoSuchTableException}
 import org.apache.spark.sql.catalyst.catalog.{CatalogStorageFormat, CatalogTable, CatalogTablePartition, CatalogTableType, CatalogUtils}
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.headwater.SparkInternals
@@ -60,7 +61,10 @@ object TableRegistry {
   private class SessionRegistry(session: SparkSession) extends TableRegistry {
     private def catalog = SparkInternals.sessionCatalog(session)
     override def hasNamespace(namespace: Array[String]): Boolean = catalog.databaseExists(namespace.last)
-    override def find(ident: Identifier): Option[CatalogTable] = scala.util.Try(catalog.getTableMetadata(identifier(ident))).toOption
+    override def find(ident: Identifier): Option[CatalogTable] =
+      // Any other failure must not be taken for a free name.
+      try Some(catalog.getTableMetadata(identifier(ident)))
+      catch { case _: NoSuchTableException | _: NoSuchNamespaceException | _: NoSuchDatabaseException => None }
     override def defaultLocation(ident: Identifier): Path = new Path(catalog.defaultTablePath(identifier(ident)))
     override def add(entry: CatalogTable, ident: Identifier, table: NewTable, found: => HeadwaterTable): Unit =
       TableEntry.create(session, entry, found)
