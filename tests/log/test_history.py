@@ -115,6 +115,23 @@ def test_in_commit_timestamps_switched_on_later(log):
     assert [at(log, seconds) for seconds in (5, 24, 25, 39, 40)] == [0, 2, 3, 3, 4]
 
 
+@pytest.mark.parametrize("since", [1, 2, 3])
+def test_in_commit_timestamps_whose_beginning_was_lost(log, since):
+    """As REPLACE of some writers loses it: the commits themselves say which have one."""
+    for version in range(5):
+        info = CommitInfo({"inCommitTimestamp": 20_000 + 10_000 * version} if version >= since else {})
+        if version == 0:
+            commit_at(log, 0, 0, info, *log.header())
+        elif version in (since, 4):
+            commit_at(log, version, 10 * version, info, *log.header(configuration=ENABLED))
+        else:
+            commit_at(log, version, 10 * version, info)
+    expected = [20_000 + 10_000 * version if version >= since else 10_000 * version for version in range(5)]
+    assert [e.timestamp for e in reversed(history(log.path, log.store))] == expected
+    assert [at(log, time / 1000) for time in expected] == list(range(5))
+    assert at(log, expected[since] / 1000 - 1) == since - 1
+
+
 def test_a_commit_that_lacks_its_timestamp_is_an_error(log):
     log.commit(0, CommitInfo({"inCommitTimestamp": 1}), *log.header(configuration=ENABLED))
     log.commit(1, CommitInfo({}))

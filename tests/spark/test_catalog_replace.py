@@ -28,6 +28,56 @@ def test_create_or_replace_creates_then_replaces(spark, rows, database):
     assert rows("SELECT * FROM t VERSION AS OF 0") == [(1,)]
 
 
+TIMED = "'delta.enableInCommitTimestamps' = 'true'"
+
+
+@pytest.mark.parametrize("how", ["property", "default", "clone", "save", "restore", "off and on"])
+def test_a_replaced_table_knows_since_when_commits_have_their_times(spark, rows, settings, database, tmp_path, how):
+    """Whatever takes the place of a definition: the commits that are there stay, so what is said of them stays."""
+    spark.sql("CREATE TABLE t (id INT) USING delta")
+    spark.sql("INSERT INTO t VALUES (1)")
+    spark.sql(f"ALTER TABLE t SET TBLPROPERTIES ({TIMED})")
+    spark.sql("INSERT INTO t VALUES (2)")
+    default = "spark.databricks.delta.properties.defaults.enableInCommitTimestamps"
+    if how == "property":
+        spark.sql(f"CREATE OR REPLACE TABLE t (id INT) USING delta TBLPROPERTIES ({TIMED})")
+    elif how == "default":
+        with settings({default: "true"}):
+            spark.sql("REPLACE TABLE t USING delta AS SELECT 3 AS id")
+    elif how == "clone":
+        spark.sql("TRUNCATE TABLE t")
+        spark.sql(f"CREATE TABLE u USING delta TBLPROPERTIES ({TIMED}) AS SELECT 3 AS id")
+        spark.sql("REPLACE TABLE t SHALLOW CLONE u")
+    elif how == "save":
+        frame = spark.sql("SELECT 3 AS id, 4 AS n")
+        frame.write.format("delta").mode("overwrite").option("overwriteSchema", True).saveAsTable("t")
+    elif how == "restore":
+        spark.sql("RESTORE TABLE t TO VERSION AS OF 2")
+    else:
+        spark.sql("CREATE OR REPLACE TABLE t (id INT) USING delta")
+        spark.sql(f"CREATE OR REPLACE TABLE t (id INT) USING delta TBLPROPERTIES ({TIMED})")
+    spark.sql("INSERT INTO t (id) VALUES (5)")
+    history = spark.sql("DESCRIBE HISTORY t").collect()
+    times = [entry["timestamp"] for entry in reversed(history)]
+    assert times == sorted(times)
+    for version, time in enumerate(times):
+        expected = rows(f"SELECT * FROM t VERSION AS OF {version}", ordered=False)
+        assert rows(f"SELECT * FROM t TIMESTAMP AS OF '{time}'", ordered=False) == expected
+    spark.sql("VACUUM t")
+    spark.sql(f"RESTORE TABLE t TO TIMESTAMP AS OF '{times[1]}'")
+    assert rows("SELECT * FROM t") == [(1,)]
+
+
+def test_a_replaced_table_keeps_what_checkpoints_protect(spark, rows, database):
+    """Older writers must not meet a part of the history before it, whatever the table is replaced by."""
+    spark.sql("CREATE TABLE t (id INT) USING delta TBLPROPERTIES ('delta.feature.vacuumProtocolCheck' = 'supported')")
+    spark.sql("ALTER TABLE t DROP FEATURE vacuumProtocolCheck")
+    (before,) = rows("SHOW TBLPROPERTIES t ('delta.requireCheckpointProtectionBeforeVersion')")
+    assert int(before[1]) > 0
+    spark.sql("CREATE OR REPLACE TABLE t (n STRING) USING delta")
+    assert rows("SHOW TBLPROPERTIES t ('delta.requireCheckpointProtectionBeforeVersion')") == [before]
+
+
 def test_replace_changes_everything_but_the_identity(spark, rows, database):
     spark.sql(
         "CREATE TABLE t USING delta PARTITIONED BY (p) COMMENT 'old' TBLPROPERTIES ('k' = 'v') "

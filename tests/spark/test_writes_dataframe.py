@@ -115,6 +115,57 @@ def test_overwrite_schema(spark, data, read, fails, tmp_path):
     assert read(path) == [(1, "k"), (2, "k")]
 
 
+KEPT = {
+    "delta.constraints.small": "id < 100",
+    "delta.enableChangeDataFeed": "true",
+    "delta.columnMapping.mode": "name",
+    "delta.enableRowTracking": "true",
+    "delta.logRetentionDuration": "interval 60 days",
+    "mine": "1",
+}
+
+
+@pytest.mark.parametrize("way", ["save", "saveAsTable", "writeTo"])
+def test_overwrite_schema_keeps_all_but_the_columns(spark, data, fails, settings, database, way):
+    """What was set for the table holds for the rows to come, whoever brings them and whatever sessions have by
+    default.
+    """
+    said = ", ".join(f"'{name}' = '{value}'" for name, value in KEPT.items() if "constraints" not in name)
+    spark.sql(f"CREATE TABLE t (id INT, s STRING) USING delta COMMENT 'ours' TBLPROPERTIES ({said})")
+    spark.sql("ALTER TABLE t ADD CONSTRAINT small CHECK (id < 100)")
+    spark.sql("ALTER TABLE t SET TBLPROPERTIES ('delta.enableInCommitTimestamps' = 'true')")
+    spark.sql("INSERT INTO t VALUES (1, 'a')")
+
+    def facts():
+        detail = spark.sql("DESCRIBE DETAIL t").first()
+        numbers = ("delta.columnMapping.maxColumnId",)
+        kept = {name: value for name, value in detail.properties.items() if name not in numbers}
+        return kept, detail.description, detail.id, detail.createdAt, set(detail.tableFeatures)
+
+    before = facts()
+    assert before[0].items() >= KEPT.items()
+    path = spark.sql("DESCRIBE DETAIL t").first().location
+
+    def overwrite(frame):
+        if way == "writeTo":
+            frame.writeTo("t").option("overwriteSchema", True).overwrite(F.lit(True))
+        else:
+            writer = frame.write.format("delta").mode("overwrite").option("overwriteSchema", True)
+            writer.save(path) if way == "save" else writer.saveAsTable("t")
+
+    with settings({"spark.databricks.delta.properties.defaults.appendOnly": "true"}):
+        overwrite(data.select("id", "x"))
+    assert facts() == before
+    assert spark.table("t").columns == (["id", "x"] if way != "writeTo" else spark.table("t").columns)
+    with fails("DELTA_VIOLATE_CONSTRAINT_WITH_VALUES", "small"):
+        overwrite(data.selectExpr("id + 100 AS id", "x"))
+    with fails("DELTA_VIOLATE_CONSTRAINT_WITH_VALUES", "small"):
+        spark.sql("INSERT INTO t (id) VALUES (100)")
+    spark.sql("INSERT INTO t (id) VALUES (50)")
+    changes = spark.sql("SELECT _change_type, id FROM table_changes('t', 5, 5)").collect()
+    assert [tuple(row) for row in changes] == [("insert", 50)]
+
+
 def test_replace_where_and_dynamic(data, read, fails, tmp_path):
     path = tmp_path / "t"
     data.write.format("delta").partitionBy("s").save(str(path))

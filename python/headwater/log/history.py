@@ -8,6 +8,7 @@ In-commit timestamps need no such correction.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -130,12 +131,36 @@ class CommitTimes:
         self._earliest = listing.earliest
         self._store = store
         self._known: dict[int, int] = {}
-        if in_commit_timestamps_enabled(metadata):
-            since = properties.IN_COMMIT_TIMESTAMPS_SINCE.version.text(metadata.configuration) or "0"
-            self.in_commit_since = int(since) if since.isdecimal() else 0
-        else:
-            self.in_commit_since = newest + 1
+        self.in_commit_since = self._first_in_commit(metadata, newest)
         self._file_times = monotonic_times({v: f for v, f in self.commits.items() if v < self.in_commit_since})
+
+    def _first_in_commit(self, metadata: Metadata, newest: int) -> int:
+        """The first version with an in-commit timestamp. Some writers lose what says so when they replace a table; then
+        the commits show it.
+        """
+        if not in_commit_timestamps_enabled(metadata):
+            return newest + 1
+        since = properties.IN_COMMIT_TIMESTAMPS_SINCE.version.text(metadata.configuration)
+        if since is not None:
+            return int(since) if since.isdecimal() else 0
+        versions = self.versions
+        if not versions or self._in_commit(versions[0]) is not None:
+            return 0
+        found = bisect_left(versions, True, key=lambda version: self._in_commit(version) is not None)
+        # One without it among the last ones is a damaged log.
+        return versions[found] if found < len(versions) else 0
+
+    def _in_commit(self, version: int) -> int | None:
+        """The in-commit timestamp of a version; None where its commit has none."""
+        if version not in self._known:
+            info = commit_info_of(self._store.read(self.commits[version].path)) or {}
+            self._remember(version, info)
+        return self._known.get(version)
+
+    def _remember(self, version: int, commit_info: Mapping[str, Any]) -> None:
+        value = commit_info.get("inCommitTimestamp")
+        if isinstance(value, int):
+            self._known[version] = value
 
     def of(self, version: int, commit_info: Mapping[str, Any] | None = None) -> int:
         """The version's timestamp, in milliseconds; ``commit_info`` saves reading the commit.
@@ -144,15 +169,12 @@ class CommitTimes:
         """
         if version < self.in_commit_since:
             return self._file_times[version]
-        if version not in self._known:
-            info = commit_info
-            if info is None:
-                info = commit_info_of(self._store.read(self.commits[version].path)) or {}
-            value = info.get("inCommitTimestamp")
-            if not isinstance(value, int):
-                raise HeadwaterError("DELTA_MISSING_COMMIT_TIMESTAMP", {"version": version})
-            self._known[version] = value
-        return self._known[version]
+        if commit_info is not None:
+            self._remember(version, commit_info)
+        found = self._in_commit(version)
+        if found is None:
+            raise HeadwaterError("DELTA_MISSING_COMMIT_TIMESTAMP", {"version": version})
+        return found
 
     @cached_property
     def versions(self) -> list[int]:

@@ -455,6 +455,17 @@ def for_new_table(properties: Mapping[str, str], session: Mapping[str, str]) -> 
     return {**session_defaults(session), **normalize(properties, allow_arbitrary=allows_arbitrary(session))}
 
 
+def with_log_of(configuration: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:
+    """A configuration that takes the place of another, with what that one says of the log: what commits there are does
+    not change with the definition.
+    """
+    kept = [PROTECTED_BEFORE.name]
+    if IN_COMMIT_TIMESTAMPS.of(before) and IN_COMMIT_TIMESTAMPS.of(configuration):
+        kept += [known.name for known in IN_COMMIT_TIMESTAMPS_SINCE]
+    others = {name: value for name, value in configuration.items() if name not in kept}
+    return others | {name: before[name] for name in kept if name in before}
+
+
 def universal_formats(configuration: Mapping[str, str]) -> frozenset[str]:
     """The formats whose metadata a table wants, in lower case."""
     return frozenset(UNIVERSAL_FORMATS.of(configuration).lower().replace(",", " ").split())

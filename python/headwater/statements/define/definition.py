@@ -57,7 +57,8 @@ class NewTable(NamedTuple):
 
 
 def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot | None) -> NewTable:
-    """The definition a request declares; a replaced table keeps its id and what its protocol had.
+    """The definition a request declares; a replaced table keeps its id and what its protocol had. One whose rows are
+    saved anew keeps all but its columns and how they are laid out.
 
     :raises HeadwaterError: those of the schema's checks; Spark's own for an expression that does not resolve.
     """
@@ -71,7 +72,7 @@ def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot
         raise HeadwaterError(
             "DELTA_CREATE_TABLE_SET_CLUSTERING_TABLE_FEATURE_NOT_ALLOWED", {"feature": CLUSTERING_FEATURES[0]}
         )
-    configuration = _configuration(request, statement, source)
+    configuration = _configuration(request, statement, source, replaced)
     if properties.COLUMN_MAPPING_MODE.of(configuration) != "none":
         schema, highest = mapping.assign(schema, 0, nested=iceberg.needs_nested_ids(configuration))
         configuration[properties.MAX_COLUMN_ID.name] = str(highest)
@@ -89,6 +90,9 @@ def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot
         description=request.comment or (source.metadata.description if source is not None else None),
         created_time=clock.milliseconds(),
     )
+    if replaced is not None and request.save_mode is not None:
+        before = replaced.metadata
+        metadata = replace(metadata, name=before.name, description=before.description, created_time=before.created_time)
     extra = [*(CLUSTERING_FEATURES if clustered_by is not None else ()), *_copied_features(source)]
     protocol = protocol_for(metadata, None, extra)
     if replaced is not None:
@@ -174,7 +178,12 @@ def _copied_features(source: Snapshot | None) -> frozenset[str]:
     return supported_features(source.protocol) - {CATALOG_MANAGED}
 
 
-def _configuration(request: CreateTableRequest, statement: Statement, source: Snapshot | None) -> dict[str, str]:
+def _configuration(
+    request: CreateTableRequest, statement: Statement, source: Snapshot | None, replaced: Snapshot | None
+) -> dict[str, str]:
+    before = {} if replaced is None else replaced.metadata.configuration
+    if request.save_mode is not None and replaced is not None:
+        return with_column_names({**before, **for_new_table(request.properties, {})})
     configuration = for_new_table(request.properties, statement.confs)
     check_retention(configuration, configuration)
     notices.of_properties(configuration, request.table)
@@ -190,7 +199,7 @@ def _configuration(request: CreateTableRequest, statement: Statement, source: Sn
             raise HeadwaterError("DELTA_UNSUPPORTED_CONSTRAINT", {"constraint": constraint.kind})
         name = constraint.name or f"chk_{uuid.uuid4().hex[:8]}"
         configuration = add_constraint(configuration, name, constraint.expression)
-    return with_column_names(iceberg.entailed(configuration, new=True))
+    return properties.with_log_of(with_column_names(iceberg.entailed(configuration, new=True)), before)
 
 
 def _partition_columns(request: CreateTableRequest, schema: StructType) -> list[str]:

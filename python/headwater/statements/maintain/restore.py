@@ -28,7 +28,7 @@ from headwater.log.snapshot import FILE_SCHEMA, Snapshot
 from headwater.protocol import properties
 from headwater.protocol.actions import DomainMetadata, Metadata
 from headwater.protocol.clustering import clustering_domain
-from headwater.protocol.features import in_commit_timestamps_enabled, supported_features
+from headwater.protocol.features import supported_features
 from headwater.protocol.requirements import protocol_for
 from headwater.protocol.row_tracking import DOMAIN as ROW_TRACKING_DOMAIN
 from headwater.protocol.row_tracking import high_water_mark
@@ -47,7 +47,6 @@ _IGNORE_MISSING = "spark.sql.files.ignoreMissingFiles"
 _MOST_NAMED = 10
 #: Files that are looked for between two looks whether the statement was cancelled.
 _AT_ONCE = 100_000
-_IN_COMMIT_SINCE = tuple(known.name for known in properties.IN_COMMIT_TIMESTAMPS_SINCE)
 _LONG = PrimitiveType("long")
 
 #: The row of the answer, under the names that users of the format know; sizes in bytes.
@@ -263,20 +262,10 @@ def metadata_after(newest: Snapshot, after: Metadata, wanted: StructType) -> Met
     :param wanted: the schema of then.
     """
     before = newest.metadata
-    configuration = dict(after.configuration)
-    kept: dict[str, str | None] = {
-        properties.PROTECTED_BEFORE.name: before.configuration.get(properties.PROTECTED_BEFORE.name)
-    }
+    configuration = properties.with_log_of(after.configuration, before.configuration)
     if properties.MAX_COLUMN_ID.name in configuration:
         highest = max(mapping.max_column_id(m.configuration, m.schema) for m in (before, after))
-        kept[properties.MAX_COLUMN_ID.name] = str(highest)
-    if in_commit_timestamps_enabled(before) and in_commit_timestamps_enabled(after):
-        kept |= {name: before.configuration.get(name) for name in _IN_COMMIT_SINCE}
-    for name, value in kept.items():
-        if value is None:
-            configuration.pop(name, None)
-        else:
-            configuration[name] = value
+        configuration[properties.MAX_COLUMN_ID.name] = str(highest)
     schema = with_high_water_marks(wanted, _identity_marks(newest.schema, wanted))
     changed = schema != wanted
     return replace(
