@@ -43,6 +43,23 @@ def operations(path: Path) -> list[str]:
     return [actions(path, version, "commitInfo")[0]["operation"] for version in range(snapshot(path).version + 1)]
 
 
+def test_no_clone_compacts_what_it_copied(spark, few, rows, database):
+    """The next one would bring the source's files back; writes to the clone are another matter."""
+    auto = "'delta.autoOptimize.autoCompact' = 'true'"
+    spark.sql("CREATE TABLE s (a INT) USING delta")
+    for number in range(6):
+        spark.sql(f"INSERT INTO s VALUES ({number})")
+    path = Path(spark.sql("DESCRIBE DETAIL s").first().location.removeprefix("file:")).parent / "d"
+    for _ in range(3):
+        spark.sql(f"CREATE OR REPLACE TABLE d DEEP CLONE s TBLPROPERTIES ({auto})")
+        time.sleep(1)
+        assert set(operations(path)) == {"CLONE"}
+        assert snapshot(path).num_files == snapshot(path.parent / "s").num_files
+        spark.sql("INSERT INTO s VALUES (7)")
+    spark.sql("INSERT INTO d VALUES (8)")
+    until(lambda: "OPTIMIZE" in operations(path))
+
+
 def until(is_so: Callable[[], bool]) -> None:
     """Wait for what happens in the background."""
     end = time.monotonic() + 120

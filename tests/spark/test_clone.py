@@ -228,6 +228,47 @@ def test_deep_clones(spark, rows, source, database, settings, fails, tmp_path):
     assert rows("SELECT id, g FROM e WHERE a = 6") == [(16, 12)]
 
 
+@pytest.mark.parametrize(
+    "upkeep", ["OPTIMIZE {}", "REORG TABLE {} APPLY (PURGE)", "ANALYZE TABLE {} COMPUTE DELTA STATISTICS"]
+)
+def test_a_clones_own_maintenance_is_no_change(spark, rows, source, database, upkeep):
+    """It does not stop the clone from following its source, and what it did stays as long as the source does."""
+    spark.sql("CREATE TABLE d DEEP CLONE s")
+    every = rows("SELECT * FROM s", ordered=False)
+    spark.sql(upkeep.format("d"))
+    spark.sql("VACUUM d")
+    version = len(rows("DESCRIBE HISTORY d"))
+    assert rows("CREATE OR REPLACE TABLE d DEEP CLONE s")[0][2:4] == (0, 0)
+    assert len(rows("DESCRIBE HISTORY d")) == version
+    assert rows("SELECT * FROM d", ordered=False) == every
+    spark.sql("INSERT INTO s (a, p) VALUES (900, 'x y')")
+    spark.sql("DELETE FROM s WHERE a = 3")
+    spark.sql("CREATE OR REPLACE TABLE d DEEP CLONE s")
+    assert rows("SELECT * FROM d", ordered=False) == rows("SELECT * FROM s", ordered=False)
+
+
+@pytest.mark.parametrize("more", ["", ", 'delta.enableRowTracking' = 'true'"], ids=["plain", "row ids"])
+def test_an_append_only_table_is_cloned_whatever_its_maintenance_did(spark, rows, fails, database, more):
+    """What moved between files in the source moves in the clone; the clone refuses all else that removes rows."""
+    spark.sql(f"CREATE TABLE s (a INT) USING delta TBLPROPERTIES ('delta.appendOnly' = 'true'{more})")
+    for number in range(3):
+        spark.sql(f"INSERT INTO s VALUES ({number})")
+    spark.sql("CREATE TABLE d DEEP CLONE s")
+    insert = "INSERT INTO s VALUES (3)"
+    steps = ((["OPTIMIZE s"], False), ([insert], True), (["OPTIMIZE s"], False), ([insert, "OPTIMIZE s"], True))
+    for statements, is_change in steps:
+        for statement in statements:
+            spark.sql(statement)
+        spark.sql("CREATE OR REPLACE TABLE d DEEP CLONE s")
+        path = Path(spark.sql("DESCRIBE DETAIL d").first().location.removeprefix("file:"))
+        newest = len(rows("DESCRIBE HISTORY d")) - 1
+        added = actions(path, newest, "add") + actions(path, newest, "remove")
+        assert {action["dataChange"] for action in added} == {is_change}
+        assert rows("SELECT * FROM d", ordered=False) == rows("SELECT * FROM s", ordered=False)
+    with fails("DELTA_CANNOT_MODIFY_APPEND_ONLY"):
+        spark.sql("DELETE FROM d WHERE a = 1")
+
+
 def test_identifiers_markers_and_scripts(spark, rows, source, tmp_path):
     four = rows("SELECT * FROM s VERSION AS OF 1", ordered=False)
     by_name = {"to": "a1", "of": "s", "v": 1}

@@ -59,6 +59,7 @@ class Work:
     :param snapshot: the version that was read; None to create the table.
     :param serializable: whether it is checked by the level ``Serializable``, whatever the table's is.
     :param loses_row_ids: whether it copies rows without their ids, where the table has row tracking.
+    :param mirrors: whether it brings the table to what another one is, whose own rules say which rows may go.
     """
 
     table_path: str
@@ -71,6 +72,7 @@ class Work:
     parse_condition: ParseCondition | None = field(default=None, repr=False)
     loses_row_ids: bool = False
     serializable: bool = False
+    mirrors: bool = False
 
 
 class PreparedCommit:
@@ -242,7 +244,7 @@ class PreparedCommit:
         removes_rows = content.bulk is not None and bool(content.bulk.removed.num_rows)
         check_append_only(
             before.metadata if before else after.metadata,
-            removes_rows or any(file.data_change for file in removes),
+            not self._work.mirrors and (removes_rows or any(file.data_change for file in removes)),
             after.metadata.name or self._work.table_path,
         )
         check_domains(content.domains, after.protocol)

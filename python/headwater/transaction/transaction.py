@@ -111,6 +111,8 @@ class Transaction:
         self.loses_row_ids = False
         #: Whether it is checked by the level ``Serializable``, whatever the table's is.
         self.serializable = False
+        #: Whether it brings a table to what another one is, whose own rules say which rows may go.
+        self.mirrors = False
         self._cache = cache
         self._max_attempts = max_attempts
         self._committer = committer
@@ -297,6 +299,7 @@ class Transaction:
             parse_condition=self.parse_condition,
             loses_row_ids=self.loses_row_ids,
             serializable=self.serializable,
+            mirrors=self.mirrors,
         )
         provenance = Provenance(
             operation,

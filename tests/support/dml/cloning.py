@@ -31,7 +31,7 @@ from support.dml.scripts import name_of
 _MOST = 4
 #: What a table says whose files another one has deleted.
 _GONE = "DELTA_FILE_NOT_FOUND_DETAILED"
-_OF_NOBODY = ("VACUUM START", "VACUUM END")
+_OF_NOBODY = ("VACUUM START", "VACUUM END", "OPTIMIZE", "REORG", "COMPUTE STATS")
 
 
 class Clone(Maintained):

@@ -167,7 +167,8 @@ def follow_up(txn: Transaction, statement: Statement, hooks: Hooks, committed: C
     keep_up(txn, committed)
     if statement.flag(_WAITS_FOR_ICEBERG):
         wait_for_iceberg(txn.table_path)
-    if written := txn.partitions_written:
+    # The next commit that mirrors the other table would bring back its files.
+    if not txn.mirrors and (written := txn.partitions_written):
         compact_if_due(statement, txn.table_path, committed, map(partition_of, written))
 
 

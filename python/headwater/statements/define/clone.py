@@ -93,6 +93,7 @@ def clone(request: CloneRequest, statement: Statement) -> CommitAnswer:
     draft = _definition(source, None if last is None else target, request, statement)
     txn = transaction(request.table, statement, target)
     txn.follow_directly()
+    txn.mirrors = True
     if target is None:
         txn.update_protocol(protocol_of(draft.protocol, location.store))
         txn.update_metadata(replace(draft.metadata, id=str(uuid.uuid4())))
@@ -107,6 +108,8 @@ def clone(request: CloneRequest, statement: Statement) -> CommitAnswer:
     if is_shallow:
         added = named_absolutely(source.files, source.table_path)
         change = deep_clone.Change(added.slice(0, 0), added, 0, 0)
+    elif last == deep_clone.Last(source.version, is_laid_out=True):
+        change = deep_clone.NO_CHANGE
     else:
         change = deep_clone.bring(source, target, location, statement)
     if target is not None:
@@ -120,13 +123,15 @@ def clone(request: CloneRequest, statement: Statement) -> CommitAnswer:
         "copiedFilesSize": change.copied_bytes,
     }
     rows = _rows(metrics)
-    if target is not None and last == source.version and _is_same(target, txn, change):
+    if last is not None and target is not None and last.version == source.version and _is_same(target, txn, change):
         return CommitAnswer(version=target.version, rows=rows)
-    if txn.takes_bulk:
+    moves = last is not None and deep_clone.has_only_moved_rows(source, last)
+    txn.loses_row_ids = moves
+    if txn.takes_bulk and not moves:
         txn.replace(change.removed, change.added)
     else:
-        txn.remove(removals(change.removed))
-        txn.add(file_of(row, data_change=True) for row in change.added.to_pylist())
+        txn.remove(removals(change.removed, data_change=not moves))
+        txn.add(file_of(row, data_change=not moves) for row in change.added.to_pylist())
     kind = "shallow" if is_shallow else "deep"
     _LOG.info("%s: a %s clone of version %d of %s", location.path, kind, source.version, source.table_path)
     return commit(txn, statement, Options(None), "CLONE", _parameters(source, request), metrics, rows=rows)
@@ -150,6 +155,7 @@ def _clone_files(request: CloneRequest, format: str, location: Location, stateme
     request.properties = properties_for(request.properties, location.path, statement, target)
     txn = transaction(request.table, statement, target)
     txn.follow_directly()
+    txn.mirrors = True
     arguments, entry = request.arguments, request.entry
     found = OtherFiles(source, entry, arguments.statistics, arguments.partitioned_by)
     given = {**({} if entry is None else entry.properties), **request.properties}

@@ -2,7 +2,8 @@
 
 Owns the comparison of a clone with its source, the job that copies, and what a clone must be to be cloned into again.
 Promises: nothing is committed unless each file is there with the size that the source's log has; what an interrupted
-run has copied is not copied again; a clone that has other commits than those of clones of the same table is refused.
+run has copied is not copied again; a clone that has other commits than those of clones of the same table, and of
+maintenance, is refused.
 """
 
 from __future__ import annotations
@@ -30,11 +31,13 @@ _LOG = logging.getLogger(__name__)
 #: Bytes and files that a task copies, at most: small enough that many tasks share the work, and show how far it is.
 _TASK_BYTES = 256 << 20
 _TASK_FILES = 200
-#: How many commits of VACUUM there may be since the last clone.
+#: How many commits of maintenance there may be since the last clone.
 _MOST_COMMITS = 1000
 #: How many files an error names.
 _MOST_NAMED = 5
-_MAINTENANCE = ("VACUUM START", "VACUUM END")
+#: What moves rows between the clone's own files, and what changes none of them.
+_LAYOUT = ("OPTIMIZE", "REORG")
+_MAINTENANCE = (*_LAYOUT, "VACUUM START", "VACUUM END", "COMPUTE STATS")
 #: Stores that show a file when it is complete.
 _WHOLE = (Promise.CONDITION, Promise.GENERATION)
 
@@ -50,6 +53,16 @@ class Change(NamedTuple):
     copied_bytes: int
 
 
+NO_CHANGE = Change(FILE_SCHEMA.empty_table(), FILE_SCHEMA.empty_table(), 0, 0)
+
+
+class Last(NamedTuple):
+    """The version of the source that a table is a deep clone of, and whether its rows lie in other files since."""
+
+    version: int
+    is_laid_out: bool
+
+
 def check_begun(location: Location, statement: Statement) -> None:
     """The directory of a new clone may hold copies that an interrupted run has made, and nothing else.
 
@@ -58,15 +71,16 @@ def check_begun(location: Location, statement: Statement) -> None:
     check_empty(location, statement, is_copy)
 
 
-def last_version(target: Snapshot, source: Snapshot, name: str) -> int:
-    """The version of the source that a table is a deep clone of.
+def last_version(target: Snapshot, source: Snapshot, name: str) -> Last:
+    """What a table is a deep clone of.
 
     :raises HeadwaterError: ``HEADWATER_DEEP_CLONE_TARGET_CHANGED``.
     """
-    because = "its log does not show what it was cloned from"
+    because, is_laid_out = "its log does not show what it was cloned from", False
     for entry in history(target.table_path, target.store, _MOST_COMMITS, target):
         operation = entry.commit_info.get("operation")
         if operation in _MAINTENANCE:
+            is_laid_out = is_laid_out or operation in _LAYOUT
             continue
         said = entry.commit_info.get("operationParameters") or {}
         if operation != "CLONE" or said.get("isShallow") != "false":
@@ -74,11 +88,20 @@ def last_version(target: Snapshot, source: Snapshot, name: str) -> int:
         elif said.get("sourceTableId") != source.metadata.id:
             because = f"it is a clone of another table, {said.get('source')}"
         else:
-            return int(said["sourceVersion"])
+            return Last(int(said["sourceVersion"]), is_laid_out)
         break
     raise HeadwaterError(
         "HEADWATER_DEEP_CLONE_TARGET_CHANGED", {"tableName": name, "source": source.table_path, "reason": because}
     )
+
+
+def has_only_moved_rows(source: Snapshot, last: Last) -> bool:
+    """Whether a source has had nothing but maintenance since it was cloned: its rows lie in other files, if at all."""
+    count = source.version - last.version
+    if count < 0:
+        return False
+    since = history(source.table_path, source.store, count, source) if count else []
+    return len(since) == count and all(entry.commit_info.get("operation") in _MAINTENANCE for entry in since)
 
 
 def bring(source: Snapshot, target: Snapshot | None, location: Location, statement: Statement) -> Change:
