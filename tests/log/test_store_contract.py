@@ -91,7 +91,15 @@ class Silent(MemoryStore):
         return self.files.get(path, (b"", 0))[0]
 
 
+class Coarse(MemoryStore):
+    """Knows the time by the hour."""
+
+    def __init__(self):
+        super().__init__(lambda: 1_700_000_000_000)
+
+
 BROKEN = {
+    Coarse: "test_3_a_file_in_the_place_of_another_is_another_one",
     Forgetful: "test_3_what_is_acknowledged_is_read_and_listed",
     Unsorted: "test_4_a_listing_is_sorted_and_begins_where_asked",
     Overwriting: "test_1_a_file_that_exists_is_left_alone",

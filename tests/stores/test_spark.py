@@ -72,6 +72,23 @@ def test_maintenance_uses_the_store_when_the_statement_has_ended(s3, spark_proce
     assert run(f"SELECT sum(a) FROM {table}") == [[3]]
 
 
+@pytest.mark.parametrize("place", _places("s3"), indirect=True)
+def test_a_name_that_is_dropped_and_created_again_is_of_the_new_table(place, spark_process):
+    """However quickly: the logs are of one size, and so are their times on stores that know no milliseconds."""
+    run = spark_process.sql
+    assert run(f"CREATE DATABASE again LOCATION '{place}/again'") == []
+    try:
+        for number, column in enumerate("abcdef"):
+            assert run(f"CREATE TABLE again.t ({column} INT) USING delta") == []
+            assert run(f"INSERT INTO again.t VALUES ({number})") == []
+            assert run(f"SELECT {column} FROM again.t") == [[number]]
+            assert [row[0] for row in run("DESCRIBE again.t")] == [column]
+            assert run(f"SELECT count({column}) FROM again.t VERSION AS OF 0") == [[0]]
+            assert run("DROP TABLE again.t") == []
+    finally:
+        run("DROP DATABASE again CASCADE")
+
+
 @pytest.mark.parametrize("place", _places("azure", "hdfs"), indirect=True)
 def test_a_named_table_and_a_frame_written_and_overwritten(place, spark_process):
     run = spark_process.sql

@@ -67,14 +67,14 @@ class HadoopFileSystem:
         server = f"{description['uri']} at {endpoint}" if endpoint else description["uri"]
         return ConditionalCreate(description["createsConditionally"], server, description["hadoop"])
 
-    def list_from(self, directory: str, start_name: str) -> Iterable[tuple[str, int, int]]:
+    def list_from(self, directory: str, start_name: str) -> Iterable[tuple[str, int, int, str]]:
         with _failures(directory):
             found = self._files.listFrom(directory, start_name)
         if found is None:
             raise FileNotFoundError(errno.ENOENT, "there is no such directory", directory)
         return [tuple(entry) for entry in orjson.loads(found)]
 
-    def statuses(self, paths: Sequence[str]) -> Sequence[tuple[int, int] | None]:
+    def statuses(self, paths: Sequence[str]) -> Sequence[tuple[int, int, str] | None]:
         with _failures(paths[0]):
             found = orjson.loads(self._files.statuses(orjson.dumps(paths).decode()))
         return [None if status is None else tuple(status) for status in found]

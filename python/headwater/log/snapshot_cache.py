@@ -132,10 +132,12 @@ class SnapshotCache:
             entry.refreshing.release()
 
     def put(self, snapshot: Snapshot) -> None:
-        """Make a snapshot known, as a writer does after its commit; one older than the known is not taken."""
+        """Make a snapshot known, as a writer does after its commit; one older than the known is not taken, unless that
+        is of another table, which is gone.
+        """
         entry = self._entry(snapshot.table_path, snapshot.store)
         with entry.lock:
-            if entry.snapshot is None or entry.snapshot.version < snapshot.version:
+            if entry.is_older(snapshot):
                 entry.replace(snapshot)
         self._weigh(snapshot.table_path, snapshot.store, entry)
 
@@ -305,12 +307,19 @@ class _Entry:
     def remember(self, earlier: Snapshot) -> None:
         self.earlier = (*self.earlier, earlier)[-_MOST_EARLIER:]
 
+    def is_older(self, snapshot: Snapshot) -> bool:
+        """Whether what is known is older than a snapshot, or of another table."""
+        known = self.snapshot
+        return known is None or known.version < snapshot.version or known.metadata.id != snapshot.metadata.id
+
     def replace(self, newest: Snapshot) -> bool:
         """Take a newest snapshot; False where it is the one that was known. Call it under ``lock``."""
         if newest is self.snapshot:
             return False
-        if self.snapshot is not None:
+        if self.snapshot is not None and self.snapshot.metadata.id == newest.metadata.id:
             self.remember(self.snapshot)
+        else:
+            self.earlier = ()
         self.snapshot = newest
         return True
 

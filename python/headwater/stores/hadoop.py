@@ -94,11 +94,15 @@ class HadoopFiles(Protocol):
     def conditional_create(self, path: str) -> ConditionalCreate:
         """What :meth:`create_conditionally` can be relied on for, as far as the client knows."""
 
-    def list_from(self, directory: str, start_name: str) -> Iterable[tuple[str, int, int]]:
-        """(URI, size in bytes, modification time in milliseconds) of each file not before ``start_name``, by name."""
+    def list_from(self, directory: str, start_name: str) -> Iterable[tuple[str, int, int, str]]:
+        """(URI, size in bytes, modification time in milliseconds, tag) of each file not before ``start_name``, by name.
+        The tag is the file's ETag, empty where the file system has none.
+        """
 
-    def statuses(self, paths: Sequence[str]) -> Sequence[tuple[int, int] | None]:
-        """(size in bytes, modification time in milliseconds) of each file, None where there is none, all at once."""
+    def statuses(self, paths: Sequence[str]) -> Sequence[tuple[int, int, str] | None]:
+        """(size in bytes, modification time in milliseconds, tag) of each file, None where there is none, all at
+        once.
+        """
 
     def read(self, path: str) -> bytes:
         """The whole content."""
@@ -205,8 +209,8 @@ class HadoopStore(Store):
         return found
 
     @staticmethod
-    def _info(path: str, size: int, modification_time: int) -> FileInfo:
-        return FileInfo(path, size, modification_time)
+    def _info(path: str, size: int, modification_time: int, tag: str) -> FileInfo:
+        return FileInfo(path, size, modification_time, tag)
 
     def read(self, path: str) -> bytes:
         return _settled(lambda: self._files.read(path))
@@ -340,9 +344,9 @@ class TriedStore(HadoopStore):
     promise = Promise.NONE
 
     @staticmethod
-    def _info(path: str, size: int, modification_time: int) -> FileInfo:
+    def _info(path: str, size: int, modification_time: int, tag: str) -> FileInfo:
         # Some servers list milliseconds, but return none for a single object. Both must give the same time.
-        return FileInfo(path, size, modification_time // 1000 * 1000)
+        return FileInfo(path, size, modification_time // 1000 * 1000, tag)
 
     def check_writable(self, path: str) -> None:
         """Refuse if the client cannot set the condition, or if a test showed that the server ignores it.
@@ -426,6 +430,11 @@ class GenerationStore(TriedStore):
     """An object store whose client looks for an object, and creates it only if it is still the same: Google's."""
 
     promise = Promise.GENERATION
+
+    @staticmethod
+    def _info(path: str, size: int, modification_time: int, tag: str) -> FileInfo:
+        # Google's client has no tag, and gives the milliseconds of a single object, too: they tell objects apart.
+        return FileInfo(path, size, modification_time, tag)
 
     def _refuses_a_second(self, probe: str) -> bool:
         return self._files.creates_that_win(probe) == 1

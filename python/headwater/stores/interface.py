@@ -27,12 +27,13 @@ SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 
 class FileInfo(NamedTuple):
     """A file in a listing: absolute path or URI, ``size`` in bytes, ``modification_time`` in milliseconds since the
-    epoch.
+    epoch; ``tag`` is what the store calls this content of the file, such as an ETag, empty where it has no such thing.
     """
 
     path: str
     size: int
     modification_time: int
+    tag: str = ""
 
     @property
     def name(self) -> str:
@@ -66,7 +67,8 @@ class Store(ABC):
        looks for its commit.
     2. A reader sees a whole file or none, also while a :meth:`put` replaces it, and also after the writer died.
     3. An acknowledged file is durable: every reader and every listing sees it from then on, and it survives a crash of
-       the machine.
+       the machine. A file in the place of another one is another :class:`FileInfo`, whatever it has in common, unless
+       no more than some milliseconds lie between them; in a listing it is the same as by :meth:`following`.
     4. A listing is sorted by name, in the order of the characters' code points, and holds no directories.
     5. A missing file raises ``FileNotFoundError``, and nothing else does. Any other failure raises ``OSError`` or a
        :class:`~headwater.errors.HeadwaterError`; it never returns a value.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -34,13 +35,19 @@ class FakeHadoop:
         return ConditionalCreate(self.conditional, f"the server of {self.directory}", "3.3.0")
 
     def list_from(self, directory, start_name):
-        found = self.local.list_from(self._local(directory), start_name)
-        return [(f"{directory}/{info.name}", info.size, info.modification_time) for info in found]
+        names = sorted(os.listdir(self._local(directory)))
+        return [(path, *self._status(path)) for name in names if name >= start_name for path in [f"{directory}/{name}"]]
 
     def statuses(self, paths):
         self.calls.append(f"statuses of {len(paths)}")
-        found = [self.local.following([self._local(path)]) for path in paths]
-        return [(some[0].size, some[0].modification_time) if some else None for some in found]
+        return [self._status(path) if self.exists(path) else None for path in paths]
+
+    def _status(self, path):
+        """Size, time and tag. As on S3, times are of whole seconds, and tags are digests of the content."""
+        file = Path(self._local(path))
+        status = file.stat()
+        tag = "" if file.is_dir() else hashlib.md5(file.read_bytes()).hexdigest()
+        return status.st_size, int(status.st_mtime) * 1000, tag
 
     def exist(self, paths):
         return [os.path.exists(self._local(path)) for path in paths]

@@ -106,6 +106,19 @@ class StoreContract(VacuumContract):
         assert first.modification_time > 1_500_000_000_000
         assert other.list_from(root) == [first]
 
+    def test_3_a_file_in_the_place_of_another_is_another_one(self, store, other, root):
+        """Of the same size, and soon after it: that is how a table is known again."""
+        seen = []
+        for number in range(5):
+            store.put_if_absent(f"{root}/x", b"%d" % number)
+            (listed,) = other.list_from(root)
+            found = other.following([f"{root}/x", f"{root}/y"])
+            assert found is None or found == [listed]
+            assert listed not in seen
+            seen.append(listed)
+            store.delete(f"{root}/x")
+            time.sleep(0.02)
+
     def test_4_a_listing_is_sorted_and_begins_where_asked(self, store, root):
         for name in NAMES:
             store.put(f"{root}/{name}", b"1")

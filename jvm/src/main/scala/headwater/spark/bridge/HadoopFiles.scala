@@ -11,7 +11,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{
-  Abortable, FileAlreadyExistsException, FileContext, FileStatus, FileSystem, FSDataOutputStream, Options, Path, PathIOException
+  Abortable, EtagSource, FileAlreadyExistsException, FileContext, FileStatus, FileSystem, FSDataOutputStream, Options, Path, PathIOException
 }
 import org.apache.hadoop.fs.viewfs.ViewFileSystem
 import org.apache.hadoop.hdfs.DistributedFileSystem
@@ -62,18 +62,20 @@ final class HadoopFiles(conf: Configuration, store: String => StoreOptions, conf
     fs.resolvePath(there).toUri.getScheme
   }
 
-  /** `[[path, size, modificationTime]]` of the files in a directory from the name `startName` on, sorted; null if there is no directory. */
+  /**
+   * `[[path, size, modificationTime, tag]]` of the files in a directory from the name `startName` on, sorted; null if there is no directory.
+   */
   def listFrom(directory: String, startName: String): String = on(directory) { (fs, path) =>
     try {
       val found = fs.listStatus(path).filter(s => s.isFile && s.getPath.getName >= startName).sortBy(_.getPath.getName)
-      Json.write(found.map(s => Seq[Any](s.getPath.toString, s.getLen, s.getModificationTime)).toSeq)
+      Json.write(found.map(s => Seq[Any](s.getPath.toString, s.getLen, s.getModificationTime, HadoopFiles.tag(s))).toSeq)
     } catch { case _: FileNotFoundException => null }
   }
 
-  /** `[size, modificationTime]` of each path (JSON array), null where there is no file. The requests run in parallel. */
+  /** `[size, modificationTime, tag]` of each path (JSON array), null where there is no file. The requests run in parallel. */
   def statuses(uris: String): String = StoreFailure.wrapping {
     Json.write(StoreRequests.each(located(uris)) { case (fs, path) => HadoopFiles.status(fs, path) }
-      .map(_.map(s => Seq(s.getLen, s.getModificationTime))))
+      .map(_.map(s => Seq[Any](s.getLen, s.getModificationTime, HadoopFiles.tag(s)))))
   }
 
   /** A file's bytes; null if there is no such file. */
@@ -286,6 +288,12 @@ object HadoopFiles {
       }
     } catch { case _: FileNotFoundException => }
     found.result()
+  }
+
+  /** A file's ETag, empty if the file system has none. Some servers put it into quotes only for a single object. */
+  private def tag(status: FileStatus): String = status match {
+    case tagged: EtagSource => Option(tagged.getEtag).fold("")(_.replace("\"", ""))
+    case _ => ""
   }
 
   def status(fs: FileSystem, path: Path): Option[FileStatus] =
