@@ -163,6 +163,8 @@ def test_the_newest_commit_info_is_the_snapshots(log, make):
     log.compact(0, 1, *log.header())
     assert log.load().commit_info == {"operation": "WRITE"}
     log.checkpoint(2, *log.header())
+    for file in log.log.glob("*.json"):
+        file.unlink()
     assert log.load().commit_info is None
 
 

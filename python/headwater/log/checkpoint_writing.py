@@ -34,7 +34,7 @@ from headwater import clock
 from headwater.log.checkpoint_columns import ParsedPartitionValues, ParsedStatistics, whole
 from headwater.log.files import FILE_SCHEMA, JSON_NAMES, TOMBSTONE_SCHEMA
 from headwater.log.replay import LiveBlock
-from headwater.log.segment import read_last_checkpoint
+from headwater.log.segment import list_log, read_last_checkpoint
 from headwater.log.shared_sidecars import shared_sidecars
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
@@ -372,7 +372,7 @@ def _struct(columns: Mapping[str, pa.Array], wanted: pa.StructType) -> pa.Struct
 
 def _write_last_checkpoint(snapshot: Snapshot, written: WrittenCheckpoint) -> None:
     known = read_last_checkpoint(snapshot.table_path, snapshot.store)
-    if known is not None and known.version > written.version:
+    if known is not None and known.version > written.version and _has(snapshot, known.version):
         return
     content: dict[str, Any] = {
         "version": written.version,
@@ -385,6 +385,12 @@ def _write_last_checkpoint(snapshot: Snapshot, written: WrittenCheckpoint) -> No
     content["checksum"] = last_checkpoint_checksum(content)
     path = f"{log_directory(snapshot.table_path)}/{LAST_CHECKPOINT}"
     snapshot.store.put(path, orjson.dumps(content))
+
+
+def _has(snapshot: Snapshot, version: int) -> bool:
+    """Whether the log has a version: one that it has not was of a table that was here before."""
+    latest = list_log(snapshot.table_path, snapshot.store, version).latest
+    return latest is not None and latest >= version
 
 
 def last_checkpoint_checksum(content: Mapping[str, Any]) -> str:

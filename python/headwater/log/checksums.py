@@ -4,14 +4,14 @@ Owns the content of the file, and reading, writing and comparing it. Follows the
 File". A :class:`Checksum` holds plain values and does not know snapshots: a snapshot makes one of itself, and loading a
 snapshot compares the two.
 
-A checksum is optional and never replaced: where one exists already, there is nothing to write. The list of all files,
+A checksum is optional and never replaced: where one exists already, there is nothing to write. Only one of another
+table that was here before is: no reader uses it. The list of all files,
 which the protocol allows, is left out, because it would make the cost of a commit grow with the table. A snapshot that
 differs from its checksum is refused: one of the two is wrong, and nothing shows which.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -73,8 +73,13 @@ def write_checksum(table_path: str, store: Store, version: int, checksum: Checks
 
     :raises OSError: the store failed.
     """
-    with contextlib.suppress(FileExistsError):
-        store.put_if_absent(checksum_path(table_path, version), orjson.dumps(checksum.to_json()))
+    path, content = checksum_path(table_path, version), orjson.dumps(checksum.to_json())
+    try:
+        store.put_if_absent(path, content)
+    except FileExistsError:
+        there = read_checksum(table_path, store, version)
+        if there is not None and there.metadata.id != checksum.metadata.id:
+            store.put(path, content)
 
 
 def read_checksum(table_path: str, store: Store, version: int) -> Checksum | None:

@@ -173,7 +173,9 @@ def list_newer(table_path: str, store: Store, known: LogSegment) -> LogListing |
 
 
 def sort_files(table_path: str, files: Iterable[FileInfo], start: int = 0) -> LogListing:
-    """The listing's files by kind; a checkpoint with missing parts is none, and an empty file is no checkpoint."""
+    """The listing's files by kind; a checkpoint with missing parts is none, and an empty file is no checkpoint, nor is
+    one of a version that the log has not.
+    """
     commits: dict[int, FileInfo] = {}
     compactions: list[CommitRange] = []
     single: list[tuple[tuple[int, int], CheckpointFiles]] = []
@@ -200,7 +202,9 @@ def sort_files(table_path: str, files: Iterable[FileInfo], start: int = 0) -> Lo
         else:
             incomplete[version] = tuple(f"{i} of {count}" for i in range(1, count + 1) if i not in found)
     single.sort(key=lambda entry: entry[0], reverse=True)
-    checkpoints = tuple(checkpoint for _, checkpoint in single)
+    # A log that has its first commit has all commits; a checkpoint beyond them is of a table that was here before.
+    newest = max(commits) if 0 in commits else None
+    checkpoints = tuple(checkpoint for _, checkpoint in single if newest is None or checkpoint.version <= newest)
     return LogListing(table_path, start, commits, tuple(compactions), checkpoints, incomplete, frozenset(checksums))
 
 
@@ -234,7 +238,8 @@ def _list_for(table_path: str, store: Store, version: int | None) -> LogListing:
     if hint is not None and hint.version > 0 and (version is None or hint.version <= version):
         listing = list_log(table_path, store, hint.version)
         usable = [c for c in listing.checkpoints if version is None or c.version <= version]
-        if usable and (version is None or version <= (listing.latest or 0)):
+        # Without the commit, only the rest of the log shows whether the checkpoint is this table's.
+        if usable and listing.commits and (version is None or version <= (listing.latest or 0)):
             return listing
         if not usable:
             warn_once(
@@ -292,7 +297,7 @@ def cover(listing: LogListing, after: int, target: int) -> list[CommitRange] | N
     widest: dict[int, CommitRange] = {}
     for compaction in listing.compactions:
         best = widest.get(compaction.first)
-        if compaction.last <= target and (best is None or compaction.last > best.last):
+        if compaction.last <= target and (best is None or compaction.last > best.last) and _fits(compaction, listing):
             widest[compaction.first] = compaction
     ranges = []
     position = after + 1
@@ -306,6 +311,24 @@ def cover(listing: LogListing, after: int, target: int) -> list[CommitRange] | N
         ranges.append(chosen)
         position = chosen.last + 1
     return ranges
+
+
+def _fits(compaction: CommitRange, listing: LogListing) -> bool:
+    """Whether a compacted log may be used. One that is older than its last commit may be of a table that was here
+    before, and the commits say the same.
+    """
+    tip = listing.commits.get(compaction.last)
+    if tip is None or tip.modification_time <= compaction.file.modification_time:
+        return True
+    return any(version not in listing.commits for version in range(compaction.first, compaction.last))
+
+
+def is_older_than_commit(checkpoint: CheckpointFiles, listing: LogListing) -> bool:
+    """Whether a checkpoint may be of a table that was here before: it is older than the commit of its version, as that
+    of a log that was copied may be, too.
+    """
+    commit = listing.commits.get(checkpoint.version)
+    return commit is not None and any(f.modification_time < commit.modification_time for f in checkpoint.files)
 
 
 def version_not_found(listing: LogListing, version: int) -> HeadwaterError:

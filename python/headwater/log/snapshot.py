@@ -36,6 +36,7 @@ from headwater.log.segment import (
     build_segment,
     cover,
     find_segment,
+    is_older_than_commit,
     list_log,
     list_newer,
     missing_versions,
@@ -47,7 +48,7 @@ from headwater.protocol import clustering, properties
 from headwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from headwater.protocol.columns import Path
 from headwater.protocol.features import check_readable, check_writable, is_catalog_managed
-from headwater.protocol.file_names import CheckpointName, CommitName, log_directory, parse_name
+from headwater.protocol.file_names import CheckpointName, CommitName, commit_name, log_directory, parse_name
 from headwater.protocol.partition_values import typed_values
 from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import StructField, StructType
@@ -89,8 +90,10 @@ class Snapshot:
         """The same version, what is yet to be read of it read through another store: one that another session reaches
         it by. A store that sessions share is the same for all.
         """
-        if store is self.store or self.store.is_shared:
-            return self
+        return self if store is self.store or self.store.is_shared else self.reached_through(store)
+
+    def reached_through(self, store: Store) -> Snapshot:
+        """The same version, read and followed by files through another store."""
         same = copy.copy(self)
         object.__setattr__(same, "store", store)
         return same
@@ -410,11 +413,35 @@ def _load(segment: LogSegment, store: Store, known: Sequence[ParsedActions], sho
         if segment.checkpoint is not None:
             try:
                 state = state_of_checkpoint(read_checkpoint(segment.checkpoint, segment.table_path, store))
+                _check_fits(segment, state, store)
             except UnreadableCheckpoint as error:
                 failure = failure or (segment.checkpoint.version, str(error))
                 segment = _without_checkpoint(segment, store, failure)
                 continue
         return _snapshot(segment, store, _replay(state, segment.ranges, segment.listing, store, shows))
+
+
+def _check_fits(segment: LogSegment, state: TableState, store: Store) -> None:
+    """Refuse a checkpoint that was written for a table that was here before.
+
+    :raises UnreadableCheckpoint: its table's id is not the log's.
+    """
+    assert segment.checkpoint is not None
+    if state.metadata is None or not is_older_than_commit(segment.checkpoint, segment.listing):
+        return
+    first = _first_id(segment.table_path, store)
+    if first not in (None, state.metadata.id):
+        raise UnreadableCheckpoint(f"it is of another table, {state.metadata.id}, and the log is of {first}")
+
+
+def _first_id(table_path: str, store: Store) -> str | None:
+    """The table's id in the first commit; None where the log has that no more."""
+    path = f"{log_directory(table_path)}/{commit_name(0)}"
+    try:
+        metadata = parse_actions(store.read(path), path).metadata
+    except FileNotFoundError:
+        return None
+    return None if metadata is None else metadata.id
 
 
 def _without_checkpoint(segment: LogSegment, store: Store, failure: tuple[int, str]) -> LogSegment:
@@ -514,7 +541,8 @@ def _snapshot(segment: LogSegment, store: Store, state: TableState, before: Tabl
 
 
 def _check(snapshot: Snapshot) -> None:
-    """Compare a snapshot with the checksum of its version; one that is missing or damaged proves nothing.
+    """Compare a snapshot with the checksum of its version; one that is missing or damaged, or of a table that was here
+    before, proves nothing.
 
     :raises HeadwaterError: ``DELTA_TXN_LOG_FAILED_INTEGRITY`` with both values of each difference.
     """
@@ -526,7 +554,11 @@ def _check(snapshot: Snapshot) -> None:
         checksum, Checksum(snapshot.size_in_bytes, snapshot.num_files, snapshot.metadata, snapshot.protocol)
     )
     if found:
-        path = checksum_path(snapshot.table_path, snapshot.version)
+        path, ours = checksum_path(snapshot.table_path, snapshot.version), snapshot.metadata.id
+        if checksum.metadata.id != ours and _first_id(snapshot.table_path, snapshot.store) == ours:
+            there = log_directory(snapshot.table_path)
+            warn_once(there, f"checksums in {there} are ignored: they are of another table, {checksum.metadata.id}")
+            return
         raise HeadwaterError(
             "DELTA_TXN_LOG_FAILED_INTEGRITY",
             {"version": snapshot.version, "path": path, "mismatch": "; ".join(found)},

@@ -8,8 +8,9 @@ Cleanup".
 Promises: maintenance never fails a commit and never delays one; a failure is a warning in the log. Where a table
 commits faster than maintenance can follow, checksums (which are optional) and older checkpoints (which a newer one
 replaces) are skipped, and Iceberg metadata (:mod:`headwater.iceberg.conversion`) goes straight to the newest version. A
-table that was dropped and re-created at the same path meanwhile gets no file of the old table, which its readers would
-take for its own. Of a table that a catalog manages, a version gets a checkpoint or a compacted log only once it is
+table that was dropped and re-created at the same path meanwhile, or that another took the name of, gets no file of the
+old table, which its readers would take for its own (:func:`~headwater.transaction.same_table.writing_to_same_table`).
+Of a table that a catalog manages, a version gets a checkpoint or a compacted log only once it is
 published, and the log is not cleaned up.
 """
 
@@ -37,7 +38,7 @@ from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.recent import Recent
 from headwater.schema.iceberg import is_converted
-from headwater.transaction.same_table import check_same_table
+from headwater.transaction.same_table import writing_to_same_table
 
 _LOG = logging.getLogger(__name__)
 _CHECKSUM = "checksum"
@@ -65,16 +66,16 @@ class _Pending:
         """The next task; None where nothing waits."""
         if self.checksums:
             snapshot, transaction_id = self.checksums.popleft()
-            return _Task(_CHECKSUM, snapshot, partial(_checksum, snapshot, transaction_id))
+            return _Task(_CHECKSUM, snapshot, partial(_checksum, transaction_id=transaction_id))
         if self.checkpoint is not None:
             snapshot, self.checkpoint = self.checkpoint, None
-            return _Task("checkpoint", snapshot, partial(_checkpoint, snapshot, self.layout))
+            return _Task("checkpoint", snapshot, partial(_checkpoint, layout=self.layout))
         if self.compaction is not None:
             snapshot, self.compaction = self.compaction, None
-            return _Task("compacted log", snapshot, partial(write_compaction, snapshot))
+            return _Task("compacted log", snapshot, write_compaction)
         if self.iceberg is not None:
             snapshot, self.iceberg = self.iceberg, None
-            return _Task("Iceberg metadata", snapshot, partial(_convert, snapshot))
+            return _Task("Iceberg metadata", snapshot, _convert)
         return None
 
 
@@ -83,7 +84,7 @@ class _Task(NamedTuple):
 
     what: str
     snapshot: Snapshot
-    do: Callable[[], object]
+    do: Callable[[Snapshot], object]
 
 
 _lock = Lock()
@@ -178,9 +179,8 @@ def _drain(table_path: str) -> None:
                 del _pending[table_path]
                 return
         try:
-            check_same_table(task.snapshot, task.snapshot.store)
             if task.what == _CHECKSUM or is_published(task.snapshot):
-                task.do()
+                task.do(writing_to_same_table(task.snapshot))
             else:
                 _LOG.info(
                     "%s: no %s of version %d, which is not published", table_path, task.what, task.snapshot.version

@@ -4,14 +4,24 @@ Owns the look at the log right before a commit is put: in the log of another tab
 name files that the table never had. A table is recognized by the file of the version that was read; if that is another
 file, by the identifier in its metadata (the protocol's chapter "Change Metadata"). It looks only on stores that can
 look up one file without a listing: elsewhere it would cost as much as the commit.
+
+Owns also the store that everything is written through that follows a commit: checkpoints, checksums, manifests and
+other formats' metadata belong to the table that the commit was made to. It looks right before each file is written, and
+again after it: what was written while the table went is taken back.
 """
 
 from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
+
+import pyarrow as pa
 
 from headwater.errors import HeadwaterError
 from headwater.log.segment import version_not_found
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.stores import Store
+from headwater.stores.interface import Failed, FileInfo, Tree
 
 
 def check_same_table(snapshot: Snapshot, store: Store) -> None:
@@ -27,13 +37,123 @@ def check_same_table(snapshot: Snapshot, store: Store) -> None:
         found = store.following([tip.path])
     except OSError:  # the put will show whether the store works
         return
-    if found is None or tip in found:
+    if found is not None:
+        _compare(snapshot, store, tip, found)
+
+
+def _compare(snapshot: Snapshot, store: Store, tip: FileInfo, found: Sequence[FileInfo]) -> None:
+    if tip in found:
         return
     newest = load_snapshot(snapshot.table_path, store)
+    check_id(snapshot, newest)
+    if newest.version < snapshot.version:
+        raise version_not_found(newest.segment.listing, snapshot.version)
+
+
+def check_id(snapshot: Snapshot, newest: Snapshot) -> None:
+    """Compare what is at a path now with what was.
+
+    :raises HeadwaterError: ``DELTA_TABLE_ID_MISMATCH``.
+    """
     if newest.metadata.id != snapshot.metadata.id:
         raise HeadwaterError(
             "DELTA_TABLE_ID_MISMATCH",
             {"tableLocation": snapshot.table_path, "seen": snapshot.metadata.id, "found": newest.metadata.id},
         )
-    if newest.version < snapshot.version:
-        raise version_not_found(newest.segment.listing, snapshot.version)
+
+
+def writing_to_same_table(snapshot: Snapshot) -> Snapshot:
+    """The same version, for what follows its commit: nothing is written through its store once the table is another."""
+    return snapshot.reached_through(_OfOneTable(snapshot))
+
+
+class _OfOneTable(Store):
+    """A store that writes only while a table is the one that a snapshot was read from, whatever the file.
+
+    :raises HeadwaterError: from what writes, as :func:`check_same_table`.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot, self._inner = snapshot, snapshot.store
+        self.is_shared, self.identity, self.is_local = self._inner.is_shared, self._inner.identity, self._inner.is_local
+        self.of_catalog, self.puts_if_absent = self._inner.of_catalog, self._inner.puts_if_absent
+        self.is_provisional = self._inner.is_provisional
+
+    def _check(self) -> None:
+        """As :func:`check_same_table`, on any store: nobody waits here for what it costs."""
+        tip = self._snapshot.segment.tip
+        found = self._inner.following([tip.path])
+        if found is None:
+            directory, _, name = tip.path.rpartition("/")
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                found = self._inner.list_from(directory, name)[:1]
+        _compare(self._snapshot, self._inner, tip, found or ())
+
+    def _write(self, path: str, data: bytes, put: Callable[[str, bytes], None]) -> None:
+        self._check()
+        put(path, data)
+        try:
+            self._check()
+        except HeadwaterError:
+            # A table that has taken the place may have a file of this name, too.
+            with contextlib.suppress(OSError):
+                if self._inner.read(path) == data:
+                    self._inner.delete(path)
+            raise
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        self._write(path, data, self._inner.put_if_absent)
+
+    def put(self, path: str, data: bytes) -> None:
+        self._write(path, data, self._inner.put)
+
+    def make_directory(self, path: str) -> None:
+        self._check()
+        self._inner.make_directory(path)
+
+    def delete(self, path: str) -> None:
+        self._check()
+        self._inner.delete(path)
+
+    def delete_many(self, directory: str, paths: Sequence[str]) -> list[Failed]:
+        self._check()
+        return self._inner.delete_many(directory, paths)
+
+    def delete_empty(self, path: str) -> bool:
+        self._check()
+        return self._inner.delete_empty(path)
+
+    # Reading, which is left to the store
+
+    def check_writable(self, path: str) -> None:
+        self._inner.check_writable(path)
+
+    def list_from(self, directory: str, start_name: str = "") -> list[FileInfo]:
+        return self._inner.list_from(directory, start_name)
+
+    def following(self, paths: Iterable[str]) -> list[FileInfo] | None:
+        return self._inner.following(paths)
+
+    def read(self, path: str) -> bytes:
+        return self._inner.read(path)
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        return self._inner.read_range(path, offset, length)
+
+    def read_many(self, paths: Sequence[str]) -> list[bytes]:
+        return self._inner.read_many(paths)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        return self._inner.open_input(path)
+
+    def exists(self, path: str) -> bool:
+        return self._inner.exists(path)
+
+    def missing(self, paths: Sequence[str]) -> list[str]:
+        return self._inner.missing(paths)
+
+    def walk(self, directory: str, enters: Callable[[str], bool], between: Callable[[], None]) -> Tree:
+        return self._inner.walk(directory, enters, between)
+
+    def links(self, directory: str, paths: Sequence[str]) -> dict[str, list[str]]:
+        return self._inner.links(directory, paths)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from headwater.log import manifests
 from headwater.log.manifests import Values
@@ -20,6 +21,7 @@ from headwater.protocol import properties
 from headwater.protocol.actions import Metadata
 from headwater.statements.commit.opening import CACHE
 from headwater.transaction import Transaction
+from headwater.transaction.same_table import check_id, writing_to_same_table
 from headwater.transaction.transaction import Committed
 
 _LOG = logging.getLogger(__name__)
@@ -68,7 +70,7 @@ def keep_up(txn: Transaction, committed: Committed) -> None:
             or not manifests.are_there(snapshot)
         ):
             partitions = None
-        follow(lambda: CACHE.get(snapshot.table_path, snapshot.store), partitions)
+        follow(partial(_newest_of, snapshot), partitions)
     except Exception as error:
         _LOG.warning(
             "%s: the manifests could not be brought to version %d (%s); the commit stands. GENERATE "
@@ -76,6 +78,12 @@ def keep_up(txn: Transaction, committed: Committed) -> None:
             *(txn.table_path, committed.version, error),
         )
         _LOG.debug("manifests", exc_info=True)
+
+
+def _newest_of(snapshot: Snapshot) -> Snapshot:
+    newest = CACHE.get(snapshot.table_path, snapshot.store)
+    check_id(snapshot, newest)
+    return writing_to_same_table(newest)
 
 
 def is_kept_up(metadata: Metadata) -> bool:

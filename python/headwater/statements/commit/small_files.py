@@ -38,8 +38,8 @@ _ON = ("true", "auto", "legacy")
 Partition = tuple[tuple[str, str | None], ...]
 
 _lock = Lock()
-#: The partitions that wait for a compaction, by the table's path.
-_due: dict[str, set[Partition]] = {}
+#: The partitions that wait for a compaction, by the path and the id of their table.
+_due: dict[str, dict[str, set[Partition]]] = {}
 
 
 class Limits(NamedTuple):
@@ -113,14 +113,14 @@ def compact_if_due(statement: Statement, table_path: str, committed: Committed, 
         if not of_partitions(snapshot, Limits.of(statement), partitions):
             return
         with _lock:
-            _due.setdefault(snapshot.table_path, set()).update(partitions)
+            _due.setdefault(snapshot.table_path, {}).setdefault(snapshot.metadata.id, set()).update(partitions)
         statement.compact_later(snapshot.table_path)
     except Exception as error:
         _LOG.warning("%s: auto-compaction could not begin (%s); the commit stands", table_path, error)
         _LOG.debug("auto-compaction", exc_info=True)
 
 
-def take_due(table_path: str) -> set[Partition]:
-    """The partitions that wait for a compaction; from here on they do not."""
+def take_due(table_path: str) -> Mapping[str, set[Partition]]:
+    """The partitions at a path that wait for a compaction, by the id of their table; from here on they do not."""
     with _lock:
-        return _due.pop(table_path, set())
+        return _due.pop(table_path, {})

@@ -7,6 +7,7 @@ the commit and its conflicts are those of OPTIMIZE, and no statement waits for i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ class _AutoCompaction(Run):
         request: OptimizeRequest,
         statement: Statement,
         limits: Limits,
-        partitions: set[Partition],
+        partitions: Mapping[str, set[Partition]],
     ) -> None:
         self._limits, self._partitions_due = limits, partitions
         super().__init__(request, statement)
@@ -58,7 +59,8 @@ class _AutoCompaction(Run):
         """The small files of the partitions that are due; once begun, also where few are left."""
         limits = self._limits if among is None else self._limits._replace(min_files=2)
         wanted = pa.array(np.zeros(snapshot.num_files, bool))
-        for mask in of_partitions(snapshot, limits, self._partitions_due):
+        # Another table may have come to the path since.
+        for mask in of_partitions(snapshot, limits, self._partitions_due.get(snapshot.metadata.id, ())):
             wanted = pc.or_(wanted, mask)
         light = snapshot.select(["path", "size", "modification_time", "partition_values"])
         if among is not None:

@@ -1,0 +1,297 @@
+"""What follows a commit belongs to its table: if another table is at the path by then, nothing of the old one gets
+there, whenever the table goes; and what got there all the same, by another program, is not read.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headwater.errors import HeadwaterError
+from headwater.log import manifests
+from headwater.log.checkpoint_writing import Layout, write_checkpoint
+from headwater.log.checksums import read_checksum, write_checksum
+from headwater.log.cleanup import truncate
+from headwater.log.log_compaction import write_compaction
+from headwater.log.snapshot import Snapshot, load_snapshot
+from headwater.log.snapshot_cache import SnapshotCache
+from headwater.protocol.actions import Protocol
+from headwater.stores import LocalStore
+from headwater.stores.hadoop import hadoop_store
+from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction.same_table import writing_to_same_table
+from support.commits import append, metadata
+from support.stores.fake_hadoop import FakeHadoop
+
+SECONDS = float(os.environ.get("HEADWATER_TEST_SECONDS", "3"))
+PLAIN, V2 = Protocol(1, 2), Protocol(3, 7, frozenset({"v2Checkpoint"}), frozenset({"v2Checkpoint"}))
+
+
+def made(path: str, versions: int, protocol: Protocol = PLAIN, **settings: str) -> Snapshot:
+    """A new table, of so many appends after its first version."""
+    txn = Transaction(path, LocalStore(), None)
+    txn.update_protocol(protocol)
+    name = uuid.uuid4().hex[:8]
+    txn.update_metadata(replace(metadata(**settings), id=name))
+    snapshot = txn.commit("CREATE TABLE", {}).snapshot
+    for number in range(versions):
+        snapshot = append(snapshot, f"{name}-{number}").snapshot
+    assert wait_for_maintenance(30)
+    return snapshot
+
+
+def files(path: str) -> set[str]:
+    return set(load_snapshot(path, LocalStore()).select(["path"])["path"].to_pylist())
+
+
+def contents(path: str) -> dict[Path, bytes]:
+    return {found: found.read_bytes() for found in Path(path).rglob("*") if found.is_file()}
+
+
+class Interrupted(LocalStore):
+    """A store of whose writes the ``at``-th one has something happen right before it, or right after it."""
+
+    def __init__(self, at: int, is_after: bool, what: Callable[[], None]) -> None:
+        self.at, self.is_after, self.what = at, is_after, what
+        self.count = 0
+        self.happened = False
+
+    def _passes(self, is_after: bool) -> None:
+        self.count += is_after
+        if not self.happened and (self.count - is_after, is_after) == (self.at, self.is_after):
+            self.happened = True
+            self.what()
+
+    def put(self, path: str, data: bytes) -> None:
+        self._passes(False)
+        super().put(path, data)
+        self._passes(True)
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        self._passes(False)
+        super().put_if_absent(path, data)
+        self._passes(True)
+
+    def delete(self, path: str) -> None:
+        # Between a look and a deletion, no more than a system call passes; and nothing takes a deletion back.
+        super().delete(path)
+        self._passes(True)
+
+
+#: What follows a commit; and the properties of a table that it follows.
+FOLLOWERS: dict[str, tuple[Callable[[Snapshot], object], dict[str, str]]] = {
+    "checksum": (lambda s: write_checksum(s.table_path, s.store, s.version, s.checksum("me")), {}),
+    "checkpoint": (write_checkpoint, {}),
+    "checkpoint in parts": (lambda s: write_checkpoint(s, layout=Layout(4)), {}),
+    "checkpoint of V2": (lambda s: write_checkpoint(s, layout=Layout(4)), {"delta_checkpointPolicy": "v2"}),
+    "compacted log": (write_compaction, {}),
+    "manifests": (lambda s: manifests.write(s, manifests.manifests(s, None)), {}),
+    "cleanup": (lambda s: truncate(s, 0), {}),
+}
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("event", ["dropped", "shorter", "longer", "swapped"])
+@pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("follower", FOLLOWERS)
+def test_it_ends_where_the_table_goes(tmp_path, monkeypatch, follower, is_after, event):
+    """Between the last look and each write, and between the write and the next look."""
+    monkeypatch.setattr("headwater.log.log_compaction.COMMITS", 12)
+    follow, settings = FOLLOWERS[follower]
+    path, other = str(tmp_path / "t"), str(tmp_path / "u")
+    happened = True
+    at = 0
+    while happened:
+        for place in (path, other):
+            shutil.rmtree(place, ignore_errors=True)
+        newest = made(path, 12, V2 if settings else PLAIN, delta_checkpointInterval="5", **settings)
+        os.unlink(f"{path}/_delta_log/{newest.version:020d}.crc")
+        if event == "swapped":
+            made(other, 14)
+        became: dict[Path, bytes] = {}
+
+        def happen(became=became) -> None:
+            if event == "swapped":
+                os.rename(path, f"{path}-{uuid.uuid4()}")
+                os.rename(other, path)
+            else:
+                shutil.rmtree(path)
+                if event != "dropped":
+                    made(path, {"shorter": 3, "longer": 14}[event])
+            became.update(contents(path))
+
+        store = Interrupted(at, is_after, happen)
+        snapshot = writing_to_same_table(load_snapshot(path, store))
+        try:
+            follow(snapshot)
+        except (HeadwaterError, OSError):
+            assert store.happened
+        happened = store.happened
+        at += 1
+        if not happened:
+            break
+        now = contents(path)
+        assert now.keys() <= became.keys()
+        assert all(became[name] == content for name, content in now.items())
+        # What had the same name may have been replaced, and was then taken back: never a commit.
+        assert all("checkpoint" in name.name for name in became.keys() - now.keys())
+        if event != "dropped":
+            assert files(path)
+            assert not files(path) & set(newest.select(["path"])["path"].to_pylist())
+    assert at > 1 or (follower, is_after) == ("cleanup", False), "nothing was written"
+
+
+def test_what_a_process_left_at_the_place_of_a_table_is_not_read(tmp_path):
+    """Any file of the old table's log but its commits, whatever version the new table has come to."""
+    old = made(str(tmp_path / "old"), 24, delta_checkpointInterval="10")
+    write_compaction_of(old)
+    left = [f for f in Path(old.table_path, "_delta_log").iterdir() if f.suffix != ".json" or "compacted" in f.name]
+    assert {"crc", "parquet", "_last_checkpoint", "json"} <= {file.name.rpartition(".")[2] for file in left}
+    for versions in (0, 9, 10, 11, 20, 24, 26):
+        path = str(tmp_path / f"new-{versions}")
+        new = made(path, versions, delta_checkpointInterval="1000")
+        expected = files(path)
+        for file in left:
+            shutil.copy2(file, f"{path}/_delta_log/{file.name}")
+        assert files(path) == expected
+        for version in range(versions + 1):
+            assert load_snapshot(path, LocalStore(), version).num_files == version
+        # The next commit's files are its own again.
+        newest = append(load_snapshot(path, LocalStore()), "more").snapshot
+        assert wait_for_maintenance(30)
+        found = read_checksum(path, newest.store, newest.version)
+        assert found is not None
+        assert found.metadata.id == new.metadata.id
+        write_checkpoint(newest)
+        assert files(path) == {*expected, "more"}
+
+
+def write_compaction_of(snapshot: Snapshot) -> None:
+    """One of all but its first commits."""
+    from headwater.log import log_compaction
+
+    commits = log_compaction.COMMITS
+    log_compaction.COMMITS = snapshot.version
+    try:
+        assert write_compaction(snapshot)
+    finally:
+        log_compaction.COMMITS = commits
+
+
+def test_a_hint_at_a_version_that_the_log_has_not_moves_back(tmp_path):
+    old, new = made(str(tmp_path / "old"), 20), made(str(tmp_path / "new"), 9)
+    hint = "_delta_log/_last_checkpoint"
+    shutil.copy2(f"{old.table_path}/{hint}", f"{new.table_path}/{hint}")
+    append(new, "more")
+    assert wait_for_maintenance(30)
+    assert '"version":10,' in Path(new.table_path, hint).read_text()
+
+
+def test_a_copied_log_is_read_from_its_checkpoint(tmp_path, caplog):
+    """Copies keep no order of times, so those of a checkpoint prove nothing by themselves."""
+    table = made(str(tmp_path / "t"), 12)
+    log = Path(table.table_path, "_delta_log")
+    for number, file in enumerate(sorted(log.iterdir())):
+        os.utime(file, (1_000_000 + number, 1_000_000 + number))
+    for version in range(1, 10):  # as a cleanup may leave it that was cut off
+        (log / f"{version:020d}.json").unlink()
+    assert files(str(tmp_path / "t")) == set(table.select(["path"])["path"].to_pylist())
+    assert not caplog.records
+
+
+def test_a_table_made_again_within_a_second_is_another_one(tmp_path):
+    """A store with times of whole seconds: path, size and time of each file are the same."""
+    hadoop = FakeHadoop(tmp_path)
+    path = "s3a://t"
+    store = hadoop_store("s3a", path, hadoop)
+    cache = SnapshotCache()
+    for round_ in range(4):
+        local = str(tmp_path / "t")
+        shutil.rmtree(local, ignore_errors=True)
+        made(local, (2, 2, 0, 3)[round_])
+        newest = cache.get(path, store)
+        assert set(newest.select(["path"])["path"].to_pylist()) == files(local)
+        for version in range(newest.version + 1):
+            assert cache.get(path, store, version).metadata.id == newest.metadata.id
+
+
+def test_the_cache_takes_the_first_version_of_a_table_that_replaced_another(tmp_path):
+    cache = SnapshotCache()
+    path = str(tmp_path / "t")
+    old = made(path, 3)
+    cache.put(old)
+    shutil.rmtree(path)
+    new = made(path, 0)
+    cache.put(new)
+    assert cache.get(path, LocalStore(), staleness_limit=10**6).metadata.id == new.metadata.id
+    assert cache.get(path, LocalStore(), 0).metadata.id == new.metadata.id
+
+
+@pytest.mark.random
+def test_a_story_of_tables_that_come_and_go_beside_maintenance(tmp_path):
+    """DROP, CREATE, writes, and the swap of two names, with what follows each commit under way."""
+    chance = random.Random(0 if SECONDS <= 3 else None)
+    names = ["t", "u"]
+    model: dict[str, set[str]] = {}
+    known: dict[str, Snapshot] = {}
+    stop = time.monotonic() + SECONDS
+    steps = 0
+
+    def at(name: str) -> str:
+        return str(tmp_path / name)
+
+    def create(name: str) -> None:
+        txn = Transaction(at(name), LocalStore(), None)
+        txn.update_protocol(Protocol(1, 2))
+        txn.update_metadata(replace(metadata(delta_checkpointInterval="2"), id=uuid.uuid4().hex))
+        known[name], model[name] = txn.commit("CREATE TABLE", {}).snapshot, set()
+
+    def drop(name: str) -> None:
+        until = time.monotonic() + 10
+        while os.path.exists(at(name)) and time.monotonic() < until:
+            shutil.rmtree(at(name), ignore_errors=True)
+        del known[name], model[name]
+
+    def swap() -> None:
+        for a, b in (("t", "old"), ("u", "t"), ("old", "u")):
+            os.rename(at(a), at(b))
+        model["t"], model["u"] = model["u"], model["t"]
+        for name in names:
+            known[name] = load_snapshot(at(name), LocalStore())
+
+    while time.monotonic() < stop:
+        steps += 1
+        name = chance.choice(names)
+        if name not in known:
+            create(name)
+        for _ in range(chance.choice((0, 1, 1, 2, 5))):
+            file = uuid.uuid4().hex
+            known[name] = append(known[name], file).snapshot
+            model[name].add(file)
+        if chance.random() < 0.3:
+            time.sleep(chance.random() / 100)
+        what = chance.random()
+        if what < 0.3 and name in known:
+            drop(name)
+        elif what < 0.5 and len(known) == 2:
+            swap()
+        for each, expected in model.items():
+            assert files(at(each)) == expected, f"after {steps} steps"
+    assert wait_for_maintenance(60)
+    for each, expected in model.items():
+        assert files(at(each)) == expected
+        newest = load_snapshot(at(each), LocalStore())
+        for version in range(newest.version + 1):
+            there = read_checksum(at(each), newest.store, version)
+            assert there is None or there.metadata.id == newest.metadata.id
+    assert threading.active_count() < 50
+    assert steps > 10
