@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import random
 import shutil
 import uuid
 from decimal import Decimal
@@ -164,7 +165,10 @@ def test_a_converted_table(spark, rows, read, source, log, tmp_path):
         assert {add["partitionValues"]["p"] for add in found} == {"0", "1", "7", None}
         stats = {add["partitionValues"]["p"]: json.loads(add["stats"]) for add in found}
         assert (stats["7"]["minValues"]["id"], stats["7"]["minValues"]["n"]) == (10, "ten")
-        assert stats["0"]["nullCount"]["a b"] == stats["0"]["numRecords"]  # a file without the column
+        (added,) = (f for f in json.loads(metadata["schemaString"])["fields"] if f["name"] == "a b")
+        # A file without the column, which has another one by its name.
+        name = added["metadata"]["delta.columnMapping.physicalName"]
+        assert stats["0"]["nullCount"][name] == stats["0"]["numRecords"]
         # Filters are over the columns of now, whatever files call them.
         assert rows(f"SELECT id FROM delta.`{at}` WHERE n = 'v4' AND p = 0") == [(4,)]
         assert rows(f"SELECT id FROM delta.`{at}` WHERE gone = 'back' AND st.x IS NULL") == [(10,)]
@@ -254,6 +258,69 @@ def test_deleted_rows(spark, rows, catalog, log, tmp_path, version):
     spark.sql(f"REORG TABLE {name} APPLY (PURGE)")
     assert rows(f"SELECT id FROM {name} ORDER BY id") == [row for row in wanted if row != (10,)]
     assert rows(f"SELECT id FROM {name} WHERE n = 'mine'") == [(4,)]
+
+
+_NAMES = ("a", "b", "c")
+
+
+def _reshaped(table, chance):
+    """Columns of few names come, go and change their names, in any order; each is nullable."""
+    there = [field.name for field in table.schema().fields if field.name in _NAMES]
+    free = [name for name in _NAMES if name not in there]
+    for _ in range(chance.randint(1, 3)):
+        with table.update_schema() as changes:
+            kind = chance.choice(["add", "drop", "rename"])
+            if kind == "add" and free:
+                there.append(free.pop(chance.randrange(len(free))))
+                changes.add_column(there[-1], chance.choice([IntegerType(), StringType()]))
+            elif kind == "drop" and there:
+                free.append(there.pop(chance.randrange(len(there))))
+                changes.delete_column(free[-1])
+            elif kind == "rename" and there and free:
+                old, new = there.pop(chance.randrange(len(there))), free.pop(chance.randrange(len(free)))
+                changes.rename_column(old, new)
+                there.append(new)
+                free.append(old)
+
+
+def _some_rows(table, chance, first):
+    def value(field):
+        if field.name == "id":
+            return None
+        number = chance.randrange(4)
+        return None if number == 3 else number if isinstance(field.field_type, IntegerType) else str(number)
+
+    return [{**{f.name: value(f) for f in table.schema().fields}, "id": first + i} for i in range(4)]
+
+
+@pytest.mark.parametrize("vectorized", ["true", "false"], ids=["batches", "rows"])
+@pytest.mark.parametrize("seed", [1, 2, 3, *(pytest.param(n, marks=pytest.mark.soak) for n in range(4, 60))])
+def test_names_that_are_used_again(spark, rows, read, catalog, settings, seed, vectorized, tmp_path):
+    """A column is found by its id, never by a name that another column has in some file, whoever looks for it."""
+    chance = random.Random(seed)
+    table = _by(catalog, f"again{seed}{vectorized}", [_FIELDS[0], NestedField(2, "a", IntegerType())])
+    for first in range(0, 20, 4):
+        _append(table, _some_rows(table, chance, first))
+        _reshaped(table, chance)
+    name = f"delta.`{tmp_path}/c`"
+    theirs = _theirs(table)
+    with settings({"spark.sql.parquet.enableVectorizedReader": vectorized}):
+        spark.sql(f"CREATE TABLE {name} SHALLOW CLONE iceberg.`{_place(table)}`")
+        for changes in ("", f"UPDATE {name} SET id = id + 100 WHERE id % 3 = 0"):
+            if changes:
+                spark.sql(changes)
+                theirs = [{**row, "id": row["id"] + 100 if row["id"] % 3 == 0 else row["id"]} for row in theirs]
+                theirs.sort(key=lambda row: row["id"])
+            assert read(name) == theirs
+            for field in table.schema().fields:
+                found = theirs[chance.randrange(len(theirs))][field.name]
+                for sought in {None, found}:
+                    wanted = [(row["id"],) for row in theirs if row[field.name] == sought]
+                    said = "NULL" if sought is None else repr(sought)
+                    condition = f"`{field.name}` IS NOT DISTINCT FROM {said}"
+                    plain = condition if sought is not None else f"`{field.name}` IS NULL"
+                    for each in (condition, plain):
+                        assert rows(f"SELECT id FROM {name} WHERE {each} ORDER BY id") == wanted, each
 
 
 def _by(catalog, name, fields, spec=None):

@@ -56,6 +56,8 @@ class ReadFooters:
         self._numbers: list[int] = []
         #: The columns of files as Spark reads them, by number.
         self._schemas: list[StructType] = []
+        #: The same as the files have them.
+        self.stored: list[StructType] = []
         numbers: dict[str, int] = {}
         problems: list[str | None] = []
         ignores = refused is None and statement.flag(_IGNORE_CORRUPT)
@@ -68,7 +70,9 @@ class ReadFooters:
             for text in answer.schemas:
                 if text not in numbers:
                     numbers[text] = len(self._schemas)
-                    found, problem = _counting(parse_schema(text), named or _as_data)
+                    stored = parse_schema(text)
+                    found, problem = _counting(stored, named or _as_data)
+                    self.stored.append(stored)
                     self._schemas.append(found)
                     problems.append(problem)
             for file, footer in zip(some, answer.files, strict=True):

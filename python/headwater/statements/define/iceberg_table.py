@@ -8,7 +8,8 @@ the size and the rows that the metadata says, and has ids; else nothing is writt
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import uuid
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 
 from headwater.bridge.statement import Statement
@@ -17,7 +18,8 @@ from headwater.iceberg.delta_types import NotDelta
 from headwater.iceberg.reading import Damaged, DataFile, Snapshot, Table, metadata_file
 from headwater.protocol import properties
 from headwater.protocol.actions import AddFile
-from headwater.protocol.column_metadata import COLUMN_ID, TYPE_CHANGES
+from headwater.protocol.column_metadata import COLUMN_ID, PHYSICAL_NAME, TYPE_CHANGES
+from headwater.protocol.columns import map_fields
 from headwater.protocol.file_names import LOG_DIRECTORY
 from headwater.protocol.partition_paths import encode_path
 from headwater.protocol.requirements import protocol_for
@@ -89,13 +91,25 @@ def of_iceberg(
     definition = TableDefinition(made.protocol, made.metadata)
     files = _found(snapshot, location, statement)
     footers = _footers(files, snapshot, location, statement) if files else None
+    if footers is not None and (clashes := _clashes(snapshot.schema, footers.stored)):
+        snapshot = snapshot._replace(schema=_apart(snapshot.schema, clashes))
+        made = _definition(snapshot, table, name, given, location, statement)
+        definition = TableDefinition(made.protocol, made.metadata)
+        footers = _footers(files, snapshot, location, statement)
     stats: list[str | None] = [f'{{"numRecords":{file.rows}}}' if file.deleted else None for file in snapshot.files]
     if found.statistics and footers is not None:
         leaves = statistics_leaves(Target(table, definition))
         # The bounds of a file with deleted rows may be those of such a row.
         stats[:] = footers.statistics(leaves, [False if file.deleted else None for file in snapshot.files])
+    physical = {field.name: field.physical_name for field in snapshot.schema}
     adds = [
-        AddFile(encode_path(file.path), file.values, file.size, file.modification_time, stats=text)
+        AddFile(
+            encode_path(file.path),
+            {physical[column]: value for column, value in file.values.items()},
+            file.size,
+            file.modification_time,
+            stats=text,
+        )
         for file, text in zip(files, stats, strict=True)
     ]
     deleted = {number: file.deleted for number, file in enumerate(snapshot.files) if file.deleted is not None}
@@ -193,6 +207,33 @@ def _footers(files: list[FoundFile], snapshot: Snapshot, location: Location, sta
             said = counted[file.path].rows
             raise refuse(file.path, f"it has {rows} rows, where the table's metadata says {said}")
     return footers
+
+
+def _clashes(table: StructType, stored: Iterable[StructType]) -> set[int]:
+    """The ids of the table's columns by whose physical names files have other columns: what looks for a column of a
+    file by its name, as Spark does to skip its row groups, would find one that was dropped, or renamed.
+    """
+    own = {field.physical_name.lower(): field for field in table}
+    found: set[int] = set()
+    for field in (field for schema in stored for field in schema):
+        by_name = own.get(field.name.lower())
+        if by_name is not None and field.metadata.get(_FIELD_ID) not in (None, by_name.metadata[COLUMN_ID]):
+            found.add(int(by_name.metadata[COLUMN_ID]))
+        same = next((each for each in table if each.metadata[COLUMN_ID] == field.metadata.get(_FIELD_ID)), None)
+        if same is not None and isinstance(same.type, StructType) and isinstance(field.type, StructType):
+            found |= _clashes(same.type, [field.type])
+    return found
+
+
+def _apart(schema: StructType, clashes: Container[int]) -> StructType:
+    """The columns, those of some ids with physical names that no file has."""
+
+    def named(field: StructField) -> StructField:
+        if field.metadata.get(COLUMN_ID) not in clashes:
+            return field
+        return replace(field, metadata={**field.metadata, PHYSICAL_NAME: f"col-{uuid.uuid4()}"})
+
+    return map_fields(schema, lambda field, _: named(field))
 
 
 def _columns(schema: StructType) -> list[tuple[int, StructField]]:

@@ -144,8 +144,8 @@ class HeadwaterParquetFileFormat(
       session.sessionState.conf.parquetVectorizedReaderEnabled
     // A reader stores its schema in its configuration, so each needs one of its own. The first uses the original: copying takes time.
     val configurations = Iterator.single(hadoopConf) ++ Iterator.continually(new Configuration(hadoopConf))
-    def opened(schema: StructType, pushed: Seq[Filter]): PartitionedFile => Iterator[InternalRow] =
-      super.buildReaderWithPartitionValues(
+    def opened(schema: StructType, pushed: Seq[Filter]): PartitionedFile => Iterator[InternalRow] = {
+      val read = super.buildReaderWithPartitionValues(
         session,
         physicalData,
         partitionSchema,
@@ -153,6 +153,8 @@ class HeadwaterParquetFileFormat(
         pushed,
         options,
         SharedConfiguration.of(configurations.next(), pushed.nonEmpty))
+      if (mappingMode == "id") new ByFieldIds(read) else read
+    }
 
     def reader(schema: StructType, pushed: Seq[Filter] = physicalFilters): PartitionedFile => Iterator[InternalRow] = {
       val besideNaN = FloatingBounds.beside(pushed)
