@@ -6,11 +6,17 @@ or if they name a version of the old one, they say so.
 
 from __future__ import annotations
 
+import os
+import random
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from headwater.log.snapshot import load_snapshot
+from headwater.stores import LocalStore
 
 pytestmark = pytest.mark.covering("file")
 
@@ -165,3 +171,73 @@ def test_a_table_that_is_gone_says_so(spark: Any, fails: Any, anew: Any) -> None
     shutil.rmtree(path)
     with fails("DELTA_TABLE_NOT_FOUND", path):
         frame.count()
+
+
+CHANGES = {
+    "nothing": [],
+    "drop": ["DROP TABLE t", "CREATE TABLE t (id INT) USING delta", "INSERT INTO t VALUES (1), (2)"],
+    "replace": ["CREATE OR REPLACE TABLE t USING delta AS SELECT * FROM VALUES (1), (2) AS v(id)"],
+    "alter": ["ALTER TABLE t ADD COLUMN more INT"],
+    "insert": ["INSERT INTO t VALUES (3)"],
+}
+
+
+@pytest.mark.parametrize(
+    "query", ["SELECT id FROM t WHERE id > 0", "SELECT * FROM t", "SELECT * FROM t VERSION AS OF 1"]
+)
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.usefixtures("database")
+def test_a_table_is_not_dropped_for_rows_that_are_read_from_it(
+    spark: Any, rows: Any, fails: Any, settings: Any, query: str, change: str
+) -> None:
+    """Overwritten in another format, a table is dropped before the query runs; whatever became of it since."""
+    spark.sql("CREATE TABLE t (id INT) USING delta")
+    spark.sql("INSERT INTO t VALUES (1), (2)")
+    frame = spark.sql(query)
+    for statement in CHANGES[change]:
+        spark.sql(statement)
+    before = rows("SELECT * FROM t", ordered=False)
+    with settings({"spark.sql.sources.default": "parquet"}), fails("UNSUPPORTED_OVERWRITE.TABLE", state="42902"):
+        frame.write.mode("overwrite").saveAsTable("t")
+    assert rows("SELECT * FROM t", ordered=False) == before
+    with settings({"spark.sql.sources.default": "parquet"}):
+        spark.range(3).write.mode("overwrite").saveAsTable("t")
+    assert rows("SELECT count(*) FROM t") == [(3,)]
+
+
+SECONDS = float(os.environ.get("HEADWATER_TEST_SECONDS", "4"))
+
+
+@pytest.mark.random
+@pytest.mark.usefixtures("database")
+def test_a_story_of_names_that_change_their_tables(spark: Any, rows: Any) -> None:
+    """DROP, CREATE, writes and swaps of two names, while checkpoints of the last commits are under way. Another process
+    sees what the session sees.
+    """
+    chance = random.Random(0 if SECONDS <= 4 else None)
+    model: dict[str, list[int]] = {}
+    until, number = time.monotonic() + SECONDS, 0
+    while time.monotonic() < until or number < 20:
+        number += 1
+        name = chance.choice("ab")
+        what = chance.random()
+        if name not in model:
+            columns = ", ".join(f"{chance.choice('pqr')}{n} INT" for n in range(chance.randint(0, 2)))
+            spark.sql(
+                f"CREATE TABLE {name} (id INT{', ' + columns if columns else ''}) USING delta "
+                "TBLPROPERTIES ('delta.checkpointInterval' = '2')"
+            )
+            model[name] = []
+        elif what < 0.6:
+            spark.sql(f"INSERT INTO {name} (id) VALUES ({number})")
+            model[name].append(number)
+        elif what < 0.8:
+            spark.sql(f"DROP TABLE {name}")
+            del model[name]
+        elif len(model) == 2:
+            for old, new in (("a", "old"), ("b", "a"), ("old", "b")):
+                spark.sql(f"ALTER TABLE {old} RENAME TO {new}")
+            model["a"], model["b"] = model["b"], model["a"]
+        for each, expected in model.items():
+            assert rows(f"SELECT id FROM {each} ORDER BY id") == [(n,) for n in expected], number
+            assert load_snapshot(str(folder(spark, each)), LocalStore()).num_files == len(expected), number

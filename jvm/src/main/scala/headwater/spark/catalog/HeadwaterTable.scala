@@ -4,7 +4,7 @@ import java.util
 
 import headwater.spark.bridge.{Bridge, SchemaText, StoreOptions, TableLocation}
 import headwater.spark.bridge.messages.{LoadTableRequest, OldVersionRequest, SummarizeTablesRequest, TableDescription, TruncateRequest}
-import headwater.spark.scan.{HeadwaterFileIndex, RowTrackingColumns, TableState}
+import headwater.spark.scan.{HeadwaterFileIndex, RowTrackingColumns, TableRelation, TableState}
 import headwater.spark.write.WriteTarget
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
@@ -13,7 +13,7 @@ import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.expressions.{Expressions, Transform}
 import org.apache.spark.sql.connector.read.ScanBuilder
 import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
-import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
+import org.apache.spark.sql.execution.datasources.LogicalRelation
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
 import org.apache.spark.sql.headwater.streaming.TableForStreams
@@ -131,7 +131,7 @@ class HeadwaterTable(
       index.state.hasDeletionVectors,
       snapshotVersion,
       rowTracking = RowTrackingColumns.of(info.rowTrackingColumns))
-    val relation = HadoopFsRelation(index, partitionSchema, tableSchema, None, format, options ++ store.hadoop)(session)
+    val relation = new TableRelation(index, partitionSchema, tableSchema, format, options ++ store.hadoop)(session)
     catalogTable.map(t => LogicalRelation(relation, t.copy(stats = None))).getOrElse(LogicalRelation(relation))
   }
 }
