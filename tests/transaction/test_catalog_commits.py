@@ -356,7 +356,7 @@ def test_a_name_that_is_taken_creates_nothing(table):
     create_managed(catalog_of(table.model), table.store, "u")
     with pytest.raises(HeadwaterError, match="already exists"):
         create_managed(catalog_of(table.model), table.store, staging=staging)
-    assert not [path for path in table.store.files if path.startswith(staging.location)]
+    assert not [path for path in list(table.store.files) if path.startswith(staging.location)]
 
 
 STEPS = ["pass", "pass", "pass", "cut", "lost", "late", "held", "away", "429", "done-500", "503", "nonsense"]
