@@ -40,14 +40,14 @@ class FakeHadoop:
 
     def statuses(self, paths):
         self.calls.append(f"statuses of {len(paths)}")
-        return [self._status(path) if self.exists(path) else None for path in paths]
+        return [self._status(path) if os.path.exists(self._local(path)) else None for path in paths]
 
     def _status(self, path):
-        """Size, time and tag. As on S3, times are of whole seconds, and tags are digests of the content."""
+        """Size, time and tag: as on S3, a digest of the content."""
         file = Path(self._local(path))
         status = file.stat()
         tag = "" if file.is_dir() else hashlib.md5(file.read_bytes()).hexdigest()
-        return status.st_size, int(status.st_mtime) * 1000, tag
+        return status.st_size, status.st_mtime_ns // 1_000_000, tag
 
     def exist(self, paths):
         return [os.path.exists(self._local(path)) for path in paths]
