@@ -168,6 +168,19 @@ def test_column_mapping_gives_ids_and_stores_the_highest(tmp_path, statement):
     assert all("delta." not in key for f in json.loads(describe(snapshot).schema)["fields"] for key in f["metadata"])
 
 
+def test_a_table_that_is_replaced_gives_no_id_a_second_time(tmp_path, statement):
+    path, mapped = tmp_path / "t", {"delta.columnMapping.mode": "name"}
+    used: set[int] = set()
+    for number in range(3):
+        schema = schema_json(**{f"c{each}": "integer" for each in range(number + 1)}, a="string")
+        create_table(create_request(path, schema, properties=mapped, mode="create_or_replace"), statement)
+        snapshot = open_snapshot(str(path), statement)
+        ids = {f.metadata["delta.columnMapping.id"] for f in snapshot.schema}
+        assert not ids & used
+        used |= ids
+        assert snapshot.metadata.configuration["delta.columnMapping.maxColumnId"] == str(max(used))
+
+
 def test_metadata_of_another_tables_columns_stays_behind(tmp_path, statement):
     foreign = {"delta.columnMapping.physicalName": "x", "delta.identity.start": 1, "comment": "kept"}
     create_table(create_request(tmp_path / "t", schema_json(a=("long", foreign))), statement)

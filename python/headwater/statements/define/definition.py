@@ -74,7 +74,8 @@ def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot
         )
     configuration = _configuration(request, statement, source, replaced)
     if properties.COLUMN_MAPPING_MODE.of(configuration) != "none":
-        schema, highest = mapping.assign(schema, 0, nested=iceberg.needs_nested_ids(configuration))
+        used = 0 if replaced is None else mapping.max_column_id(replaced.metadata.configuration, replaced.schema)
+        schema, highest = mapping.assign(schema, used, nested=iceberg.needs_nested_ids(configuration))
         configuration[properties.MAX_COLUMN_ID.name] = str(highest)
     _check_schema(schema, partition_columns, configuration, in_catalog=bool(request.partitioning))
     check_statistics_columns(schema, partition_columns, configuration)
