@@ -21,6 +21,7 @@ from headwater.protocol.types import (
     schema_string,
 )
 from headwater.schema import iceberg, mapping
+from headwater.schema.reshaping import rename_column
 from headwater.schema.widening import with_change
 
 INT, LONG, STRING, DATE = (PrimitiveType(name) for name in ("integer", "long", "string", "date"))
@@ -165,6 +166,21 @@ def test_partition_columns_stay():
     rule, text = broken(protocol, unpartitioned, metadata)
     assert rule == "REPLACE_TABLE_CHANGE_PARTITION_NAMES"
     assert "it has p, the new one none" in text
+
+
+def test_partition_columns_may_be_renamed_or_replaced_by_ones_of_their_names():
+    protocol, before = table(2, partitions=["p"])
+    mapped = mapping.assign(before.schema, 0)[0]
+    before = replace(before, schema_string=schema_string(mapped))
+    renamed = rename_column(mapped, ("p",), "q")
+    assert (
+        broken(protocol, replace(before, schema_string=schema_string(renamed), partition_columns=("q",)), before)[0]
+        is None
+    )
+    others, _ = mapping.assign(SCHEMA, 2)
+    assert broken(protocol, replace(before, schema_string=schema_string(others)), before)[0] is None
+    other = replace(before, schema_string=schema_string(rename_column(others, ("p",), "q")), partition_columns=("q",))
+    assert broken(protocol, other, before)[0] == "REPLACE_TABLE_CHANGE_PARTITION_NAMES"
 
 
 def test_enabling_on_tables_with_files():

@@ -94,7 +94,7 @@ def check_definition(before: TableDefinition | None, after: TableDefinition) -> 
     _check_types(version, schema)
     for change in _type_changes(schema):
         change.check(version)
-    if before is not None and before.partition_columns and before.partition_columns != columns:
+    if before is not None and not _has_same_partitions(before, after):
         raise _violation(
             "REPLACE_TABLE_CHANGE_PARTITION_NAMES",
             version,
@@ -103,6 +103,14 @@ def check_definition(before: TableDefinition | None, after: TableDefinition) -> 
         )
     if version >= 3:
         _check_defaults(version, schema)
+
+
+def _has_same_partitions(before: TableDefinition, after: TableDefinition) -> bool:
+    """Whether the partition columns are the same ones, maybe renamed, or others of the same names."""
+    if not before.partition_columns or before.partition_columns == after.partition_columns:
+        return True
+    old, new = ([each.schema.find(name) for name in each.partition_columns] for each in (before, after))
+    return [each and each.physical_name for each in old] == [each and each.physical_name for each in new]
 
 
 def is_converted(definition: TableDefinition) -> bool:
