@@ -19,6 +19,7 @@ MEANINGS = {
     "reruns": "statements that ran again from a newer version after a conflict",
     "checkpoints": "checkpoints written",
     "icebergConversions": "commits that Iceberg metadata was brought up to",
+    "icebergConversionFailures": "times that it could not be, until the table's next commit",
     "icebergRegistrations": "times that a table's entry in an Iceberg catalog was brought up to date",
     "icebergRegistrationFailures": "times that it could not be, until the table's next commit",
     "maintenanceFailures": "checksums, checkpoints and other work behind a commit that failed",

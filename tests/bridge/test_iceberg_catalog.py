@@ -40,6 +40,7 @@ def test_a_table_is_in_the_catalog(classic: Driver, lake: str, tmp_path: Path) -
     health = {name: value for section, _, name, value in answers[5]["rows"] if section == "iceberg"}
     assert health == {
         "convertedVersion": "2",
+        "versionsBehind": "0",
         "catalogEntry": "water.levels",
         "registeredVersion": "2",
         "failure": None,

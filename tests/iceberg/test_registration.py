@@ -129,7 +129,7 @@ def test_a_rest_catalog_shows_each_version(behind: SqlCatalog, tmp_path: Path, c
     assert wait_for_maintenance(60)
     shown = {fact.name: fact.value for fact in health(table.snapshot, Settings()) if fact.section == "iceberg"}
     assert "ConnectionError" in str(shown.pop("failure"))
-    assert shown == {"convertedVersion": 6, "catalogEntry": NAME, "registeredVersion": 5}
+    assert shown == {"convertedVersion": 6, "versionsBehind": 0, "catalogEntry": NAME, "registeredVersion": 5}
     registration.configure({})
     found = counts.take()
     assert found is not None
@@ -220,6 +220,23 @@ def test_a_table_that_is_made_again_at_its_place(configured: SqlCatalog, tmp_pat
     assert "the metadata file of the entry is gone" in str(registration.state_of(str(table.path)).failure)
 
 
+def test_a_table_whose_snapshots_start_again(configured: SqlCatalog, tmp_path: Path) -> None:
+    """Its entry would have two specs and schemas that contradict each other."""
+    table = made(tmp_path / "t", keys=("p",))
+    table.commit([rows(1)])
+    check(configured, table)
+    table.replace(StructType((SCHEMA.fields[1], SCHEMA.fields[0])), ["p"])
+    table.commit([[{"p": "b", "id": 2}]])
+    check(configured, table)
+    found = entry(configured)
+    assert [len(each) for each in (found.specs(), found.schemas())] == [1, 1]
+    # What an Iceberg writer committed is not thrown away.
+    found.append(found.scan().to_arrow())
+    table.replace(SCHEMA, ["p"])
+    assert wait_for_maintenance(60)
+    assert "another writer has committed" in str(registration.state_of(str(table.path)).failure)
+
+
 def test_a_race_for_the_entry(configured: SqlCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = made(tmp_path / "t")
     table.commit([rows(1)])
@@ -241,7 +258,7 @@ def test_a_race_for_the_entry(configured: SqlCatalog, tmp_path: Path, monkeypatc
 
 def test_old_snapshots_leave_the_entry(configured: SqlCatalog, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(metadata, "_SNAPSHOTS", 2)
-    monkeypatch.setattr(metadata, "_ANY_SNAPSHOT", 0)
+    monkeypatch.setattr(metadata, "ANY_SNAPSHOT", 0)
     table = made(tmp_path / "t")
     for number in range(5):
         table.commit([rows(number)])

@@ -13,7 +13,8 @@ DETAIL = (
     "struct<format:string,id:string,name:string,description:string,location:string,createdAt:timestamp,"
     "lastModified:timestamp,partitionColumns:array<string>,clusteringColumns:array<string>,numFiles:bigint,"
     "sizeInBytes:bigint,properties:map<string,string>,minReaderVersion:int,minWriterVersion:int,"
-    "tableFeatures:array<string>>"
+    "tableFeatures:array<string>,"
+    "icebergMetadata:struct<convertedVersion:bigint,versionsBehind:bigint,failure:string>>"
 )
 HISTORY = (
     "struct<version:bigint,timestamp:timestamp,userId:string,userName:string,operation:string,"

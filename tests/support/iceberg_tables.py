@@ -78,15 +78,36 @@ class ConvertedTable:
 
     def redefine(self, change: Callable[[StructType], StructType]) -> None:
         """Give the table other columns; new ones are null in all rows."""
-        configuration = dict(self.snapshot.metadata.configuration)
-        highest = mapping.max_column_id(configuration, self.snapshot.schema)
+        highest = mapping.max_column_id(self.snapshot.metadata.configuration, self.snapshot.schema)
         schema, highest = mapping.assign(change(self.snapshot.schema), highest, nested=True)
-        configuration[properties.MAX_COLUMN_ID.name] = str(highest)
+        self._define(schema, self.snapshot.partition_columns, highest)
+
+    def replace(self, schema: StructType, partition_columns: Iterable[str]) -> None:
+        """Define the table again, with columns that no file has."""
+        highest = mapping.max_column_id(self.snapshot.metadata.configuration, self.snapshot.schema)
+        mapped, highest = mapping.assign(schema, highest, nested=True)
+        self._define(mapped, partition_columns, highest)
+        self.commit((), list(self.files))
+
+    def restore(self, version: int) -> None:
+        """Give the table the columns of a version again."""
+        old = at_version(self.path, version)
+        highest = mapping.max_column_id(self.snapshot.metadata.configuration, old.schema)
+        self._define(old.schema, old.partition_columns, highest)
+
+    def _define(self, schema: StructType, partition_columns: Iterable[str], highest: int) -> None:
+        metadata = self.snapshot.metadata
+        configuration = {**metadata.configuration, properties.MAX_COLUMN_ID.name: str(highest)}
         txn = Transaction(str(self.path), LocalStore(), self.snapshot)
         txn.update_metadata(
-            replace(self.snapshot.metadata, schema_string=schema_string(schema), configuration=configuration)
+            replace(
+                metadata,
+                schema_string=schema_string(schema),
+                partition_columns=tuple(partition_columns),
+                configuration=configuration,
+            )
         )
-        self.snapshot = txn.commit("CHANGE COLUMN", {}).snapshot
+        self.snapshot = txn.commit("REPLACE TABLE", {}).snapshot
 
     def convert(self) -> int | None:
         return convert(self.snapshot)

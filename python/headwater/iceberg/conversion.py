@@ -9,15 +9,19 @@ Promises:
 1. Readers see one version of the Delta table, whole, or the one before it: a metadata file appears by put-if-absent.
 2. A conversion needs no other to have happened. It finds the version that the newest metadata file is of, and takes
    the changes since then from the log's commits; where they are not there any more, or do not add up, it compares the
-   manifests' files with the table's.
+   manifests' files with the table's. Where these are missing or damaged, it writes all from the log.
 3. It costs what was changed: added files get a manifest of their own, and only manifests with files that are gone are
    written again. Small ones are merged now and then.
 4. What cannot be said in Iceberg's terms is refused, and the metadata stays as it is.
+5. Entries that are copied from manifest to manifest have the types of the newest schema: once a column's type is
+   another, all entries are written from the log.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import re
 import secrets
 import uuid
@@ -59,10 +63,13 @@ from headwater.log.files import FILE_SCHEMA, canonical_path, canonical_paths
 from headwater.log.snapshot import Snapshot, snapshot_of_files
 from headwater.protocol import properties
 from headwater.protocol.file_names import commit_name, log_directory
+from headwater.protocol.row_tracking import reserved_names
+from headwater.schema.iceberg import ROW_TRACKING_FIELD_IDS
 from headwater.schema.mapping import max_column_id
 from headwater.stores import SCHEME
 from headwater.stores.interface import in_parallel
 
+_LOG = logging.getLogger(__name__)
 #: Entries of a manifest at most: what is written again for one file that is gone (``bench.iceberg_metadata``).
 _ENTRIES = 5000
 #: So many manifests with less than half of that are merged.
@@ -72,6 +79,11 @@ _MOST_COMMITS = 100
 #: Locations that are searched for in a manifest's bytes; for more, its entries are decoded.
 _SEARCHED = 16
 _ATTEMPTS = 10
+#: Of a column whose bounds are not values of it: so Iceberg's readers skip files by them, and do not take them for the
+#: minimum and maximum that a query asks for.
+_METRICS = "write.metadata.metrics.column."
+#: Names of files that conversions write.
+_OWN_FILE = re.compile(r"(snap|manifest)-\d+-[0-9a-f]{32}\.avro|v\d+\.metadata\.json")
 _AUTHORITY = re.compile(r"[^:]+:(//[^/]*)?")
 
 
@@ -84,26 +96,37 @@ def convert(snapshot: Snapshot) -> int | None:
     """
     if snapshot.has_deletion_vectors:
         raise _failed(snapshot, "it has files with deletion vectors")
+    broken: int | None = None
     for _ in range(_ATTEMPTS):
+        current = metadata.newest(snapshot.table_path, snapshot.store)
+        number = None if current is None else current.number
         try:
-            current = metadata.newest(snapshot.table_path, snapshot.store)
-            if (
-                current is not None
-                and (current.delta_version or -1) >= snapshot.version
-                and _is_same(current, snapshot)
-            ):
+            if current is not None and number != broken and _has_come(current, snapshot):
                 if not current.is_hinted:  # whoever made it has not come so far, or never will
                     metadata.point_to(snapshot.table_path, snapshot.store, current.number)
                 return current.number
-            return _Conversion(snapshot, current).run()
+            return _Conversion(snapshot, current, afresh=number == broken).run()
         except FileExistsError:
             continue
-        except FileNotFoundError as error:
-            # Another writer has deleted manifests of the version that this one began with.
-            gone = error
-        except (ValueError, KeyError) as error:
-            raise _failed(snapshot, f"its Iceberg metadata is damaged: {error}") from error
-    raise _failed(snapshot, f"other writers convert it again and again, or a file is missing: {locals().get('gone')}")
+        except HeadwaterError:
+            raise
+        except Exception as error:
+            if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
+                raise
+            reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+            if number in (None, broken):
+                raise _failed(snapshot, reason) from error
+            # What is there may be damaged or incomplete: the next attempt uses nothing of it, unless another writer has
+            # made the next metadata file meanwhile.
+            _LOG.warning("%s: all of its Iceberg metadata is written again (%s)", snapshot.table_path, reason)
+            broken = number
+    raise _failed(snapshot, "other writers convert it again and again")
+
+
+def _has_come(current: Current, snapshot: Snapshot) -> bool:
+    """Whether a metadata file is of the version or of a newer one."""
+    version = current.delta_version
+    return version is not None and version >= snapshot.version and _is_same(current, snapshot)
 
 
 def _is_same(current: Current, snapshot: Snapshot) -> bool:
@@ -150,20 +173,29 @@ class _Written:
 
 
 class _Conversion:
-    """One attempt to make the next metadata file."""
+    """One attempt to make the next metadata file.
 
-    def __init__(self, snapshot: Snapshot, current: Current | None) -> None:
+    :param afresh: whether nothing that is there is used.
+    """
+
+    def __init__(self, snapshot: Snapshot, current: Current | None, *, afresh: bool) -> None:
         self._snapshot, self._store = snapshot, snapshot.store
         self._number = 1 if current is None else current.number + 1
-        #: What goes on; another table's metadata, or another writer's, is replaced as a whole.
-        self._base = current if current is not None and current.is_own and _is_same(current, snapshot) else None
-        base: Mapping[str, Any] = self._base.content if self._base is not None else {}
         schema, columns = snapshot.schema, snapshot.partition_columns
-        self._schemas, self._schema_id = metadata.with_schema(base.get("schemas", ()), iceberg_schema(schema))
-        fields = partition_spec(schema, columns)
-        self._specs, spec_id = metadata.with_spec(base.get("partition-specs", ()), fields)
+        iceberg, fields = iceberg_schema(schema), partition_spec(schema, columns)
+        goes_on = None
+        if current is not None and not afresh and current.is_own and _is_same(current, snapshot):
+            goes_on = metadata.continuation(current.content, iceberg, fields)
+        #: What goes on; another history, or another writer's or table's metadata, is replaced as a whole.
+        self._base = current if goes_on is not None else None
+        self._ended = None if goes_on is not None or afresh else current
+        self._is_widened = goes_on is not None and goes_on.is_widened
+        base: Mapping[str, Any] = self._base.content if self._base is not None else {}
+        self._schemas, self._schema_id = metadata.with_schema(base.get("schemas", ()), iceberg)
         self._schema = next(each for each in self._schemas if each["schema-id"] == self._schema_id)
-        self._spec = Spec(spec_id, fields, [snapshot.partition_field(name) for name in columns])
+        spec: Mapping[str, Any] = {"spec-id": 0, "fields": fields} if goes_on is None else goes_on.spec
+        self._spec = Spec(spec["spec-id"], spec["fields"], [snapshot.partition_field(name) for name in columns])
+        self._leaves = leaves_of(schema, snapshot.definition.indexed_leaves)
         self._sequence = int(base.get("last-sequence-number", 0)) + 1
         self._snapshot_id = secrets.randbits(62) | 1
         self._directory = f"{snapshot.table_path}/{metadata.DIRECTORY}"
@@ -176,8 +208,12 @@ class _Conversion:
         """
         try:
             content, old_files = self._content()
-            metadata.publish(self._snapshot.table_path, self._store, self._number, content)
         except BaseException:
+            self._delete(self._files)
+            raise
+        try:
+            metadata.publish(self._snapshot.table_path, self._store, self._number, content)
+        except FileExistsError:  # after another error, it may be there and need its files
             self._delete(self._files)
             raise
         self._delete(old_files)
@@ -205,6 +241,8 @@ class _Conversion:
         snapshots = snapshots[gone:]
         ids = {each["snapshot-id"] for each in snapshots}
         metadata_log, old_metadata = self._metadata_log(before)
+        if self._ended is not None:
+            old_files += self._left_behind(self._ended)
         version = None if base is None else base.delta_version
         content = {
             "format-version": 2,
@@ -215,11 +253,9 @@ class _Conversion:
             "last-column-id": max_column_id(snapshot.metadata.configuration, snapshot.schema),
             "schemas": self._schemas,
             "current-schema-id": self._schema_id,
-            "partition-specs": self._specs,
+            "partition-specs": [{"spec-id": self._spec.id, "fields": list(self._spec.fields)}],
             "default-spec-id": self._spec.id,
-            "last-partition-id": max(
-                (each["field-id"] for spec in self._specs for each in spec["fields"]), default=FIRST_PARTITION_ID - 1
-            ),
+            "last-partition-id": FIRST_PARTITION_ID + len(self._spec.fields) - 1,
             "sort-orders": [{"order-id": 0, "fields": []}],
             "default-sort-order-id": 0,
             "properties": self._properties(version),
@@ -235,8 +271,13 @@ class _Conversion:
         configuration = self._snapshot.metadata.configuration
         prefix = f"{properties.UNIVERSAL_CONFIG_PREFIX}iceberg."
         found = {key[len(prefix) :]: value for key, value in configuration.items() if key.startswith(prefix)}
-        mapping = json.dumps(name_mapping(self._snapshot.schema), separators=(",", ":"))
+        hidden = zip(reserved_names(configuration), ROW_TRACKING_FIELD_IDS, strict=True)
+        mapped = name_mapping(self._snapshot.schema, {name: number for name, number in hidden if name})
+        mapping = json.dumps(mapped, separators=(",", ":"))
+        began = str(self._number) if self._base is None else self._base.content["properties"][metadata.HISTORY]
         found |= {
+            **{f"{_METRICS}{leaf.name}": "counts" for leaf in self._leaves if not leaf.has_exact_bounds},
+            metadata.HISTORY: began,
             metadata.DELTA_VERSION: str(self._snapshot.version),
             metadata.DELTA_TIMESTAMP: str(self._snapshot.timestamp),
             metadata.NAME_MAPPING: mapping,
@@ -263,28 +304,53 @@ class _Conversion:
         """
         if not gone:
             return []
-        needed = {each.path for each in next(filter(None, map(self._manifests_of, kept)), ())}
-        old = {each.path for snapshot in gone for each in self._manifests_of(snapshot)} - needed
+        needed = next((listed for listed in map(self._listed, kept) if listed is not None), None)
+        if needed is None:  # nobody knows what they need
+            return []
+        old = {path for snapshot in gone for path in self._listed(snapshot) or ()} - needed
         return [self._own_path(path) for path in (*sorted(old), *(each["manifest-list"] for each in gone))]
+
+    def _listed(self, snapshot: Mapping[str, Any]) -> set[str] | None:
+        """The manifests of a snapshot; None if its list is lost."""
+        try:
+            return {each.path for each in self._manifests_of(snapshot)}
+        except FileNotFoundError:
+            return None
+
+    def _left_behind(self, ended: Current) -> list[str]:
+        """Where another history begins: the files of those before the one that ends. Its own are in use by queries, and
+        go when the next one ends.
+        """
+        content, now = ended.content, clock.milliseconds()
+        if not content:
+            return []
+        needed = {each["metadata-file"] for each in content.get("metadata-log", ())}
+        for snapshot in content.get("snapshots", ()):
+            needed.add(snapshot["manifest-list"])
+            needed.update(self._listed(snapshot) or ())
+        names = {path.rpartition("/")[2] for path in (*needed, metadata.path_of("", ended.number))}
+        return [
+            file.path
+            for file in self._store.list_from(self._directory)
+            if _OWN_FILE.fullmatch(file.name)
+            and file.name not in names
+            and now - file.modification_time > metadata.ANY_SNAPSHOT
+        ]
 
     def _manifests_of(self, snapshot: Mapping[str, Any] | None) -> list[ManifestFile]:
         if snapshot is None:
             return []
-        try:
-            return manifest_files(self._store.read(self._own_path(snapshot["manifest-list"])))
-        except FileNotFoundError:
-            if self._base is not None and snapshot is self._base.snapshot:
-                raise
-            return []
+        return manifest_files(self._store.read(self._own_path(snapshot["manifest-list"])))
 
     def _next_snapshot(self, last: Mapping[str, Any] | None, now: int) -> dict[str, Any] | None:
         """The snapshot to add; None where the same files are in the table."""
         manifests = [each for each in self._manifests_of(last) if each.live_files]
-        written, data_change = self._by_changes(manifests)
+        self._check_there(manifests)
+        written, data_change = (None, True) if self._is_widened else self._by_changes(manifests)
         if written is None:
-            written, data_change = self._by_comparing(manifests), True
+            written, data_change = self._by_comparing([] if self._is_widened else manifests), True
         if sum(each.live_files for each in written.all) != self._snapshot.num_files:
-            raise _failed(self._snapshot, "its log names a file twice")
+            raise ValueError("its log names a file twice")
         if not written.new and len(written.kept) == len(manifests):
             return None
         self._merge_small(written)
@@ -299,10 +365,23 @@ class _Conversion:
             "schema-id": self._schema_id,
         }
 
+    def _check_there(self, manifests: Sequence[ManifestFile]) -> None:
+        """Look for the files that are used again: while the property was off, any VACUUM may have taken some.
+
+        :raises FileNotFoundError: one is missing, or is not what was written.
+        """
+        if manifests:
+            sizes = {file.name: file.size for file in self._store.list_from(self._directory)}
+            for each in manifests:
+                if sizes.get(each.path.rpartition("/")[2]) != each.length:
+                    raise FileNotFoundError(f"{each.path} is missing or has another size")
+
     def _summary(self, written: _Written, data_change: bool) -> dict[str, str]:
         mine = [each for each in written.new if each.snapshot_id == self._snapshot_id]
         added, deleted = sum(each.added.files for each in mine), sum(each.deleted.files for each in mine)
         operation = "append" if not deleted else "delete" if not added else "overwrite"
+        if self._is_widened:
+            operation = "overwrite"
         totals = {
             "added-data-files": added,
             "added-records": sum(each.added.rows for each in mine),
@@ -323,7 +402,7 @@ class _Conversion:
     def _by_changes(self, manifests: Sequence[ManifestFile]) -> tuple[_Written | None, bool]:
         """By the commits since the last conversion; None where they are not there or do not add up."""
         changes = self._changes()
-        if changes is None or any(each.spec_id != self._spec.id for each in manifests):
+        if changes is None:
             return None, True
         written = _Written(list(manifests))
         if changes.gone:
@@ -366,14 +445,13 @@ class _Conversion:
         return _Changes(locations, self._live(added), data_change)
 
     def _by_comparing(self, manifests: Sequence[ManifestFile]) -> _Written:
-        """By comparing the manifests' files with the table's; those of another spec are all written again."""
+        """By comparing the manifests' files with the table's."""
         snapshot = self._snapshot
         paths = canonical_paths(snapshot.select(["path"])["path"]).to_pylist()
         live = {_file_location(snapshot.table_path, path).encode(): path for path in paths}
-        same = [each for each in manifests if each.spec_id == self._spec.id]
-        found = in_parallel(self._entries, same)
+        found = in_parallel(self._entries, manifests)
         known = {entry.path for read in found for entry in read if entry.status != DELETED}
-        written = self._without(same, known - live.keys())
+        written = self._without(manifests, known - live.keys())
         self._add(written, self._live({path for location, path in live.items() if location not in known}))
         return written
 
@@ -431,7 +509,7 @@ class _Conversion:
     def _records(self, files: pa.Table) -> tuple[list[bytes], tuple[Summary, ...]]:
         snapshot = self._snapshot
         some = snapshot_of_files(snapshot.table_path, self._store, snapshot.version, snapshot.definition, files)
-        leaves = leaves_of(snapshot.schema, snapshot.definition.indexed_leaves)
+        leaves = self._leaves
         statistics = some.statistics([leaf.path for leaf in leaves])
         if statistics["num_records"].null_count:
             raise _failed(snapshot, "the log has no number of rows of some of its files")

@@ -116,7 +116,7 @@ def bring_up(catalog: Catalog, name: tuple[str, ...], content: Mapping[str, Any]
             raise NotOurs(
                 f"the metadata file of the entry is gone ({error}). Drop the entry, and the next commit makes it again"
             ) from None
-        if _stands_for_an_older_table(entry, wanted):
+        if _is_superseded(entry, wanted):
             catalog.drop_table(name)
             continue
         updates = _updates(entry, wanted)
@@ -150,8 +150,9 @@ def _register(catalog: Catalog, name: tuple[str, ...], location: str) -> bool:
     return True
 
 
-def _stands_for_an_older_table(entry: Table, wanted: TableMetadata) -> bool:
-    """Whether an entry is that of a table which was at the same place before.
+def _is_superseded(entry: Table, wanted: TableMetadata) -> bool:
+    """Whether an entry is that of a table which was at the same place before, or shows a history of this one that has
+    ended: a catalog cannot be given specs and ids of columns that contradict those it has.
 
     :raises NotOurs: it is of another place.
     """
@@ -161,7 +162,10 @@ def _stands_for_an_older_table(entry: Table, wanted: TableMetadata) -> bool:
             f"the entry is a table at {found.location}. Drop it there, or give this table another name by the property "
             "headwater.iceberg.table"
         )
-    return bool(found.table_uuid != wanted.table_uuid)
+    if found.table_uuid != wanted.table_uuid:
+        return True
+    began, begins = (each.properties.get(metadata.HISTORY) for each in (found, wanted))
+    return began != begins and _version(found) <= _version(wanted) and all(map(_is_own, found.snapshots))
 
 
 def _updates(entry: Table, wanted: TableMetadata) -> list[TableUpdate]:

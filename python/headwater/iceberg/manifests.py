@@ -21,7 +21,7 @@ from headwater.iceberg import avro
 from headwater.iceberg.types import field_id_of
 from headwater.iceberg.values import comparable, is_nan, serialized
 from headwater.protocol.columns import Path
-from headwater.protocol.types import DataType, DecimalType, PrimitiveType, StructField, StructType
+from headwater.protocol.types import INTEGERS, DataType, DecimalType, PrimitiveType, StructField, StructType
 
 EXISTING, ADDED, DELETED = 0, 1, 2
 _NULL, _PRESENT = b"\x00", b"\x02"
@@ -38,23 +38,32 @@ class Spec(NamedTuple):
 
 
 class Leaf(NamedTuple):
-    """A column with statistics: its path of physical names, Iceberg's field id, and its type."""
+    """A column with statistics: its path of physical names, Iceberg's field id and name, and its type."""
 
     path: Path
     id: int
+    name: str
     type: DataType
+
+    @property
+    def has_exact_bounds(self) -> bool:
+        """Whether bounds are values that a file has. Those of texts are cut off, those of times and decimals widened,
+        and those of floating numbers leave NaN out.
+        """
+        return isinstance(self.type, PrimitiveType) and self.type.name in (*INTEGERS, "date")
 
 
 def leaves_of(schema: StructType, indexed: Iterable[tuple[Path, DataType]]) -> list[Leaf]:
     """The columns whose statistics the log has, with their field ids."""
     found = []
     for path, kind in indexed:
-        fields, field = schema, None
+        fields, field, names = schema, None, []
         for name in path:
             field = next(each for each in fields if each.physical_name == name)
             fields = field.type if isinstance(field.type, StructType) else StructType()
+            names.append(field.name)
         assert field is not None
-        found.append(Leaf(path, field_id_of(field), kind))
+        found.append(Leaf(path, field_id_of(field), ".".join(names), kind))
     return found
 
 

@@ -4,16 +4,21 @@ Owns ``metadata/v<n>.metadata.json`` and ``metadata/version-hint.text`` below a 
 the next one's content. Follows the chapters "Table Metadata" and "File System Tables" of Iceberg's specification,
 format version 2. Promises: a metadata file is put if absent, so of several writers one makes the next version; what a
 reader may still need of older snapshots stays.
+
+A metadata file goes on with the *history* of the one before, its snapshots and its partition spec, or begins another
+one. A history has one spec, and no field id in it gets a type that old values cannot be read as. So a reader of the
+newest file, which looks at all its specs and may look at all its snapshots, finds nothing against the schema.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from headwater.iceberg.types import is_promotion
 from headwater.stores import Store
 
 #: Below the table.
@@ -22,18 +27,22 @@ _HINT = "version-hint.text"
 #: By these a metadata file says of which version of the Delta table it is; as Delta Lake's connector names them.
 DELTA_VERSION, DELTA_TIMESTAMP, BASE_DELTA_VERSION = "delta-version", "delta-timestamp", "base-delta-version"
 NAME_MAPPING = "schema.name-mapping.default"
+#: The number of the metadata file that the history began with.
+HISTORY = "headwater-history"
 #: The summary of snapshots that this writer made, whose manifests it knows how to change.
 ENGINE = {"engine-name": "headwater"}
 #: Snapshots that stay at least, where they are not older than the table's deleted files are kept.
 _SNAPSHOTS = 100
 #: Milliseconds for which any snapshot stays, so that a query that is being planned finds its manifests.
-_ANY_SNAPSHOT = 15 * 60 * 1000
+ANY_SNAPSHOT = 15 * 60 * 1000
 _MOST_SNAPSHOTS = 1000
 
 
 @dataclass(frozen=True)
 class Current:
-    """The newest metadata file: its number, its JSON object, and whether the hint names it."""
+    """The newest metadata file: its number, its JSON object, and whether the hint names it. One that is damaged has an
+    object without members.
+    """
 
     number: int
     content: dict[str, Any]
@@ -69,10 +78,7 @@ def location(path: str) -> str:
 
 
 def newest(table_path: str, store: Store) -> Current | None:
-    """The newest metadata file; None where there is none.
-
-    :raises ValueError: it is damaged.
-    """
+    """The newest metadata file; None where there is none."""
     hinted = number = _hinted(table_path, store)
     if number is None:
         # Whoever wrote the first may have been cut off before the hint.
@@ -81,10 +87,15 @@ def newest(table_path: str, store: Store) -> Current | None:
             return None
     while store.exists(path_of(table_path, number + 1)):
         number += 1
-    content = json.loads(store.read(path_of(table_path, number)))
-    if not isinstance(content, dict):
-        raise ValueError(f"{path_of(table_path, number)} is no metadata of Iceberg")
-    return Current(number, content, number == hinted)
+    return Current(number, _parsed(store.read(path_of(table_path, number))), number == hinted)
+
+
+def _parsed(data: bytes) -> dict[str, Any]:
+    with contextlib.suppress(ValueError):
+        content = json.loads(data)
+        if isinstance(content, dict):
+            return content
+    return {}
 
 
 def _hinted(table_path: str, store: Store) -> int | None:
@@ -100,12 +111,15 @@ def publish(table_path: str, store: Store, number: int, content: Mapping[str, An
 
     :raises FileExistsError: another writer made it.
     """
-    data = json.dumps(content, separators=(",", ":")).encode()
+    path, data = path_of(table_path, number), json.dumps(content, separators=(",", ":")).encode()
     try:
-        store.put_if_absent(path_of(table_path, number), data)
+        store.put_if_absent(path, data)
     except FileNotFoundError:  # the directory is not there, on stores that have some
         store.make_directory(f"{table_path}/{DIRECTORY}")
-        store.put_if_absent(path_of(table_path, number), data)
+        store.put_if_absent(path, data)
+    except FileExistsError:
+        if store.read(path) != data:  # else it is this writer's, and the answer of the store was lost
+            raise
     point_to(table_path, store, number)
 
 
@@ -131,16 +145,55 @@ def with_schema(schemas: Sequence[Mapping[str, Any]], schema: Mapping[str, Any])
     return [*known, {**schema, "schema-id": number}], number
 
 
-def with_spec(
-    specs: Sequence[Mapping[str, Any]], fields: Sequence[Mapping[str, Any]]
-) -> tuple[list[dict[str, Any]], int]:
-    """The partition specs with one more, if it is not among them, and its id."""
-    known = [dict(each) for each in specs]
-    for each in known:
-        if each["fields"] == list(fields):
-            return known, each["spec-id"]
-    number = max((each["spec-id"] for each in known), default=-1) + 1
-    return [*known, {"spec-id": number, "fields": list(fields)}], number
+class Continuation(NamedTuple):
+    """How a metadata file goes on with the history of the one before.
+
+    :param spec: the partition spec.
+    :param is_widened: whether a column has a wider type than when the manifests were written.
+    """
+
+    spec: dict[str, Any]
+    is_widened: bool
+
+
+def continuation(
+    content: Mapping[str, Any], schema: Mapping[str, Any], fields: Sequence[Mapping[str, Any]]
+) -> Continuation | None:
+    """How a table with these columns and partition fields goes on with a history; None where it begins another one.
+
+    A partition field keeps its name if its column is renamed, as Iceberg's own writers have it. But no column may have
+    the name of another column's field.
+    """
+    spec = _current(content, "partition-specs", "spec-id", "default-spec-id")
+    old = _current(content, "schemas", "schema-id", "current-schema-id")
+    if HISTORY not in content.get("properties", {}) or spec is None or old is None:
+        return None
+    names = {each["source-id"]: each["name"].lower() for each in spec["fields"]}
+    taken = {each["name"].lower(): each["id"] for each in schema["fields"]}
+    if [*names] != [each["source-id"] for each in fields]:
+        return None
+    if any(taken.get(name, number) != number for number, name in names.items()):
+        return None
+    before, now = dict(_types(old)), dict(_types(schema))
+    changed = [(before[number], kind) for number, kind in now.items() if before.get(number, kind) != kind]
+    return Continuation(spec, bool(changed)) if all(is_promotion(*each) for each in changed) else None
+
+
+def _current(content: Mapping[str, Any], members: str, key: str, wanted: str) -> dict[str, Any] | None:
+    return next((each for each in content.get(members, ()) if each[key] == content.get(wanted)), None)
+
+
+def _types(kind: Any, number: int = 0) -> Iterator[tuple[int, str]]:
+    """The type of each field, element, key and value by its id; of one with parts, what kind it is."""
+    if not isinstance(kind, Mapping):
+        yield number, kind
+        return
+    yield number, kind["type"]
+    for field in kind.get("fields", ()):
+        yield from _types(field["type"], field["id"])
+    for part in ("element", "key", "value"):
+        if part in kind:
+            yield from _types(kind[part], kind[f"{part}-id"])
 
 
 def expired(snapshots: Sequence[Mapping[str, Any]], now: int, retention: int) -> int:
@@ -153,12 +206,6 @@ def expired(snapshots: Sequence[Mapping[str, Any]], now: int, retention: int) ->
     for position, snapshot in enumerate(snapshots):
         age = now - snapshot["timestamp-ms"]
         newer = last - position
-        if (
-            position == last
-            or newer < _SNAPSHOTS
-            and age < retention
-            or age < _ANY_SNAPSHOT
-            and newer < _MOST_SNAPSHOTS
-        ):
+        if position == last or newer < _SNAPSHOTS and age < retention or age < ANY_SNAPSHOT and newer < _MOST_SNAPSHOTS:
             return position
     return 0

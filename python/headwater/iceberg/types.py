@@ -7,6 +7,7 @@ Mapping" and "IcebergCompatV2", and the chapter "Schemas and Data Types" of Iceb
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -34,6 +35,8 @@ DELTA_NAMES = {
 #: Iceberg's names of Delta's; it has no integers of less than four bytes.
 _ICEBERG_NAMES = {"byte": "int", "short": "int", **{delta: iceberg for iceberg, delta in DELTA_NAMES.items()}}
 
+_DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
+
 
 def iceberg_schema(schema: StructType, schema_id: int = 0) -> dict[str, Any]:
     """The JSON object of Iceberg's schema, with logical names.
@@ -59,6 +62,17 @@ def primitive_name(kind: DataType) -> str | None:
         case PrimitiveType(name):
             return _ICEBERG_NAMES.get(name)
     return None
+
+
+def is_promotion(old: str, new: str) -> bool:
+    """Whether a column of one of Iceberg's types may become one of another: each value of the old type is one of the
+    new.
+    """
+    decimals = [_DECIMAL.fullmatch(each) for each in (old, new)]
+    if decimals[0] and decimals[1]:
+        (precision, scale), (wider, same) = (map(int, each.groups()) for each in decimals if each)
+        return scale == same and precision <= wider
+    return old == new or (old, new) in (("int", "long"), ("float", "double"))
 
 
 def _field(field: StructField) -> dict[str, Any]:
@@ -104,9 +118,13 @@ def _type(kind: DataType, field: StructField, path: str) -> Any:
     return name
 
 
-def name_mapping(schema: StructType) -> list[dict[str, Any]]:
-    """Which columns of files without field ids are meant: the physical names, as the files have them."""
-    return [_named(field) for field in schema]
+def name_mapping(schema: StructType, hidden: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Which columns of files without field ids are meant: the physical names, as the files have them.
+
+    :param hidden: the field ids of columns that files have beside the table's.
+    """
+    more = [{"field-id": number, "names": [name]} for name, number in hidden.items()]
+    return [*(_named(field) for field in schema), *more]
 
 
 def _named(field: StructField) -> dict[str, Any]:

@@ -66,11 +66,13 @@ class Provenance:
         blind_append: bool,
         in_commit_timestamp: int | None = None,
         tags: Mapping[str, str] | None = None,
+        metrics: Mapping[str, int | str] | None = None,
         more: Mapping[str, Any] | None = None,
     ) -> CommitInfo:
         """The action of one attempt to commit; times in milliseconds since the epoch.
 
         :param tags: what the transaction adds to the statement's own tags.
+        :param metrics: what the transaction adds to the statement's own metrics.
         :param more: fields that only this product reads.
         """
         values: dict[str, Any] = {}
@@ -83,7 +85,7 @@ class Provenance:
             values["readVersion"] = self.read_version
         values["isolationLevel"] = isolation.value
         values["isBlindAppend"] = blind_append
-        values["operationMetrics"] = {name: str(value) for name, value in self.metrics.items()}
+        values["operationMetrics"] = {n: str(value) for n, value in {**self.metrics, **(metrics or {})}.items()}
         if self.user_metadata is not None:
             values["userMetadata"] = self.user_metadata
         if self.tags or tags:

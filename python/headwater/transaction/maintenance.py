@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from headwater import clock, counts
 from headwater.catalogs.log_view import is_published
-from headwater.iceberg import registration
+from headwater.iceberg import registration, standing
 from headwater.iceberg.conversion import convert
 from headwater.log.checkpoint_writing import Layout, write_checkpoint
 from headwater.log.checksums import write_checksum
@@ -196,7 +196,13 @@ def _checksum(snapshot: Snapshot, transaction_id: str) -> None:
 
 
 def _convert(snapshot: Snapshot) -> None:
-    convert(snapshot)
+    try:
+        convert(snapshot)
+    except Exception as error:
+        counts.count("icebergConversionFailures")
+        standing.note(snapshot, error)
+        raise
+    standing.note(snapshot, None)
     counts.count("icebergConversions")
     registration.schedule(snapshot)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from headwater.errors import HeadwaterError
+from headwater.iceberg.standing import behind_before
 from headwater.log import groups
 from headwater.log.commits import ParsedActions, parse_actions
 from headwater.log.groups import Group
@@ -182,6 +183,7 @@ class PreparedCommit:
             blind_append=self._intent.reads.nothing and content.is_append and not self._work.reads.follows_directly,
             in_commit_timestamp=stamp,
             tags=self._tags(),
+            metrics=self._own_metrics(version),
             more={**(content.copies.record(len(content.removed), len(content.added)) or {}), **self._of_group()},
         )
         domains, body = self._files(version)
@@ -192,6 +194,13 @@ class PreparedCommit:
         if self.on_begin is not None:
             self.on_begin(version, self.transaction_id)
         return data, stamp or now
+
+    def _own_metrics(self, version: int) -> dict[str, int]:
+        """What the history says of Iceberg metadata that does not follow the table's commits."""
+        if not iceberg.is_converted(self._work.definition.after):
+            return {}
+        behind = behind_before(self.table_path, version)
+        return {} if behind is None else {"icebergVersionsBehind": behind}
 
     def follow(self, winner: WinningCommit) -> None:
         """Check a winner for conflicts, go on under its definition of the table, and carry deletion marks over to the

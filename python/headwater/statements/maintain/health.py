@@ -19,7 +19,8 @@ from headwater import clock
 from headwater.bridge.messages.define import RowsAnswer
 from headwater.bridge.messages.maintain import DescribeHealthRequest
 from headwater.bridge.statement import Statement
-from headwater.iceberg import metadata, registration
+from headwater.iceberg import registration
+from headwater.iceberg.standing import standing
 from headwater.log.files_elsewhere import lie_elsewhere
 from headwater.log.history import format_timestamp, last_version_at
 from headwater.log.segment import LogListing, sort_files
@@ -239,17 +240,14 @@ def vacuum_figures(snapshot: Snapshot, listing: LogListing, now: int) -> dict[st
 
 
 def iceberg_figures(snapshot: Snapshot) -> dict[str, Any]:
-    """The section ``iceberg``, of a table with Iceberg metadata. What became of its entry in a catalog is what this
-    process has seen of it.
+    """The section ``iceberg``, of a table with Iceberg metadata. Why it is behind, and what became of its entry in a
+    catalog, is what this process has seen.
     """
-    failure = None
-    try:
-        current = metadata.newest(snapshot.table_path, snapshot.store)
-    except ValueError as error:
-        current, failure = None, f"the metadata is damaged: {error}"
+    converted, behind, failure = standing(snapshot)
     entry = registration.state_of(snapshot.table_path)
     return {
-        "convertedVersion": None if current is None else current.delta_version,
+        "convertedVersion": converted,
+        "versionsBehind": behind,
         "catalogEntry": registration.entry_of(snapshot),
         "registeredVersion": entry.version,
         "failure": failure or entry.failure,

@@ -13,10 +13,12 @@ from headwater.bridge.messages.read import (
     DescribeOtherDetailRequest,
 )
 from headwater.bridge.statement import Statement
+from headwater.iceberg.standing import standing
 from headwater.log.history import CommitEntry, history
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.columns import format_name
 from headwater.protocol.types import ArrayType, MapType, PrimitiveType, StructType
+from headwater.schema.iceberg import is_converted
 from headwater.statements.commit.opening import locate, note_read, open_snapshot
 from headwater.times import timestamp_text
 
@@ -60,6 +62,7 @@ DETAIL_SCHEMA = StructType.of(
     minReaderVersion=_INT,
     minWriterVersion=_INT,
     tableFeatures=ArrayType(_STRING),
+    icebergMetadata=StructType.of(convertedVersion=_LONG, versionsBehind=_LONG, failure=_STRING),
 )
 
 _PLAIN = ("userId", "userName", "operation", "clusterId", "isolationLevel", "userMetadata", "engineInfo")
@@ -146,7 +149,13 @@ def detail_row(snapshot: Snapshot, name: str | None = None) -> dict[str, Any]:
         "minReaderVersion": protocol.min_reader_version,
         "minWriterVersion": protocol.min_writer_version,
         "tableFeatures": sorted(snapshot.definition.features),
+        "icebergMetadata": _iceberg_metadata(snapshot) if is_converted(snapshot.definition) else None,
     }
+
+
+def _iceberg_metadata(snapshot: Snapshot) -> dict[str, Any]:
+    converted, behind, failure = standing(snapshot)
+    return {"convertedVersion": converted, "versionsBehind": behind, "failure": failure}
 
 
 def describe_other_detail(request: DescribeOtherDetailRequest, statement: Statement) -> RowsAnswer:
