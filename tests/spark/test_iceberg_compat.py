@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from headwater.protocol.column_metadata import COLUMN_ID, NESTED_IDS
 from headwater.protocol.columns import all_fields
 from headwater.protocol.types import parse_schema
+from support.iceberg_tables import read_by_pyiceberg
 from support.requests import actions
 
 COLUMNS = "a INT, arr ARRAY<ARRAY<INT>>, m MAP<STRING, STRUCT<x: INT, l: ARRAY<TIMESTAMP>>>, p STRING"
@@ -123,6 +125,39 @@ def test_row_ids_have_the_ids_that_iceberg_reserves(spark, rows, tmp_path):
     assert with_rows
     assert all(numbers == [2147483540, 2147483539] for numbers in with_rows)
     assert rows(f"SELECT count(*) FROM {t} WHERE a = 10") == [(1,)]
+
+
+@pytest.mark.parametrize("has_ids", [True, False], ids=["as written", "as earlier releases wrote"])
+def test_readers_of_iceberg_read_tracked_rows(spark, settings, tmp_path, has_ids):
+    path = tmp_path / "t"
+    t = f"delta.`{path}`"
+    properties = compat(2, "'delta.universalFormat.enabledFormats' = 'iceberg'", "'delta.enableRowTracking' = 'true'")
+    with settings({"spark.databricks.delta.uniform.iceberg.sync.convert.enabled": "true"}):
+        spark.sql(
+            f"CREATE TABLE {t} (a INT, l ARRAY<INT>, p INT) USING delta PARTITIONED BY (p) TBLPROPERTIES ({properties})"
+        )
+        spark.sql(f"INSERT INTO {t} VALUES (1, array(1), 1), (2, array(2), 1), (3, null, 2)")
+        spark.sql(f"UPDATE {t} SET a = 20 WHERE a = 2")
+    _, written = added(path)[-1]
+    names = [added(path, "metaData")[0][1]["configuration"][f"delta.rowTracking.materializedRow{name}ColumnName"]
+             for name in ("Id", "CommitVersion")]  # fmt: skip
+    assert [ids_of_file(path, written)[name] for name in names] == [2147483540, 2147483539]
+    if not has_ids:
+        file = pq.read_table(path / written["path"], partitioning=None)
+        fields = [each.with_metadata(None) if each.name in names else each for each in file.schema]
+        pq.write_table(file.cast(pa.schema(fields)), path / written["path"])
+    assert sorted(read_by_pyiceberg(path)["a"].to_pylist()) == [1, 3, 20]
+
+
+def test_a_partition_column_is_renamed(spark, rows, tmp_path):
+    t = f"delta.`{tmp_path}/t`"
+    spark.sql(f"CREATE TABLE {t} (a INT, p INT) USING delta PARTITIONED BY (p) TBLPROPERTIES ({compat(2)})")
+    spark.sql(f"INSERT INTO {t} VALUES (1, 2)")
+    spark.sql(f"ALTER TABLE {t} RENAME COLUMN p TO q")
+    spark.sql(f"INSERT INTO {t} VALUES (3, 4)")
+    assert rows(f"SELECT a FROM {t} WHERE q = 2") == [(1,)]
+    spark.sql(f"RESTORE TABLE {t} TO VERSION AS OF 1")
+    assert rows(f"SELECT p FROM {t}") == [(2,)]
 
 
 def test_what_is_refused(spark, fails, tmp_path):

@@ -25,7 +25,7 @@ def with_row_ids(specification: WriteSpecification, hidden: HiddenColumns | None
     if hidden is None:
         return specification
     added = [StructField(name, PrimitiveType("long")) for name in hidden]
-    if 3 in target.definition.iceberg_compat:
+    if target.definition.iceberg_compat:
         added = [
             dataclasses.replace(column, metadata={PARQUET_FIELD_ID: field_id})
             for column, field_id in zip(added, ROW_TRACKING_FIELD_IDS, strict=True)
