@@ -16,6 +16,7 @@ import pytest
 
 from support.changelogs import statements
 from support.iceberg_spark import IcebergSpark, iceberg_spark
+from support.iceberg_story import SETTINGS, Story, Where, tell
 from support.plain import plain
 
 if TYPE_CHECKING:
@@ -72,6 +73,51 @@ def test_it_reads_every_type(spark: Any, settings: Any, iceberg: IcebergSpark, t
         spark.sql(f"CREATE TABLE {table} ({EVERY_TYPE}) USING delta PARTITIONED BY (day) TBLPROPERTIES ({CONVERTED})")
         spark.sql(f"INSERT INTO {table} VALUES {VALUES}")
     assert iceberg.rows(tmp_path / "t") == ours(spark, tmp_path / "t")
+
+
+def test_its_aggregates_are_those_of_a_scan(spark: Any, settings: Any, iceberg: IcebergSpark, tmp_path: Path) -> None:
+    """It answers some from the manifests, so no bound there may be taken for a value that is none."""
+    columns = {
+        "i": ("INT", "-7", "3"),
+        "b": ("BIGINT", "-9007199254740993", "9007199254740993"),
+        "day": ("DATE", "DATE'1582-10-04'", "DATE'2024-01-01'"),
+        "de": ("DECIMAL(20, 2)", "-123456789012345678.91", "123456789012345678.93"),
+        "old": ("TIMESTAMP", "TIMESTAMP'1899-12-31 23:59:59.123456Z'", "TIMESTAMP'1960-01-01 00:00:00.000001Z'"),
+        "ts": ("TIMESTAMP", "TIMESTAMP'2024-01-01 00:00:00.123456Z'", "TIMESTAMP'2024-01-02 00:00:00.000001Z'"),
+        "tn": ("TIMESTAMP_NTZ", "TIMESTAMP_NTZ'2024-01-01 00:00:00.123456'", "TIMESTAMP_NTZ'2024-01-02 00:00:00'"),
+        "f": ("FLOAT", "CAST('NaN' AS FLOAT)", "CAST(0.1 AS FLOAT)"),
+        "d": ("DOUBLE", "-0.0D", "DOUBLE('NaN')"),
+        "s": ("STRING", f"'{'a' * 40}'", f"'{'ü' * 40}'"),
+    }
+    table = f"delta.`{tmp_path}/t`"
+    declared = ", ".join(f"{name} {kind}" for name, (kind, _, _) in columns.items())
+    with settings({WAITS: "true"}):
+        spark.sql(f"CREATE TABLE {table} ({declared}, st STRUCT<x: DOUBLE>) USING delta TBLPROPERTIES ({CONVERTED})")
+        for number in (1, 2):
+            values = ", ".join(row[number] for row in columns.values())
+            spark.sql(f"INSERT INTO {table} SELECT {values}, named_struct('x', 1.5D)")
+        spark.sql(f"INSERT INTO {table} (i) VALUES (NULL)")
+    asked = [f"{kind}({name}) AS {kind}_{n}" for n, name in enumerate([*columns, "st.x"])
+             for kind in ("min", "max", "count")]  # fmt: skip
+    for some in (asked, ["count(*) AS n"], *([each] for each in asked)):
+        (wanted,) = (plain(row) for row in spark.table(table).selectExpr(*some).collect())
+        assert iceberg.rows(tmp_path / "t", columns=some) == [wanted], some
+
+
+@pytest.mark.parametrize("seed", [1, 2, None])
+def test_it_reads_tables_that_are_defined_again(
+    spark: Any, settings: Any, iceberg: IcebergSpark, tmp_path: Path, seed: int | None
+) -> None:
+    def theirs(path: Path, where: Where | None) -> list[Any]:
+        return iceberg.rows(path) if where is None else iceberg.rows(path, where.sql)
+
+    def own(path: Path, where: Where | None) -> list[Any]:
+        text = f"SELECT * FROM delta.`{path}`" + ("" if where is None else f" WHERE {where.sql}")
+        return [plain(row) for row in spark.sql(text).collect()]
+
+    seed = random.randrange(2**32) if seed is None else seed
+    with settings(SETTINGS):
+        tell(Story(spark.sql, tmp_path / "t", seed, theirs, own), STATEMENTS)
 
 
 @pytest.mark.parametrize("version", [2, 3])

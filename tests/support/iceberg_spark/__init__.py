@@ -7,7 +7,7 @@ and kept under ``target``.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from support.sparks.asking import START_SECONDS, SparkProcess
 _HOME = Path(__file__).parent
 _SPARK = "4.0.5"
 _STATEMENT_SECONDS = 300
+_LOG_CHARACTERS = 6000
 
 
 class IcebergSpark:
@@ -32,9 +33,10 @@ class IcebergSpark:
         """The rows of a statement."""
         return self._asked({"sql": text})
 
-    def rows(self, path: Path | str) -> list[Any]:
-        """The rows of the table in a folder, sorted."""
-        found = self._asked({"python": f"result = spark.read.format('iceberg').load({str(path)!r}).collect()"})
+    def rows(self, path: Path | str, condition: str = "true", columns: Sequence[str] = ("*",)) -> list[Any]:
+        """The rows of the table in a folder that meet a condition, sorted; or aggregates of them."""
+        table = f"spark.read.format('iceberg').load({str(path)!r})"
+        found = self._asked({"python": f"result = {table}.where({condition!r}).selectExpr(*{columns!r}).collect()"})
         return sorted(found, key=repr)
 
     def place(self, table: str) -> Path:
@@ -44,7 +46,7 @@ class IcebergSpark:
     def _asked(self, request: dict[str, str]) -> list[Any]:
         self._process.send(request)
         answer = self._process.receive(_STATEMENT_SECONDS)
-        assert "error" not in answer, answer["error"]["text"]
+        assert "error" not in answer, f"{answer['error']['text']}\n{self._process.log[-_LOG_CHARACTERS:]}"
         found: list[Any] = answer["result"]
         return found
 
