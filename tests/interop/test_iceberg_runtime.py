@@ -17,6 +17,7 @@ import pytest
 from support.changelogs import statements
 from support.iceberg_spark import IcebergSpark, iceberg_spark
 from support.iceberg_story import SETTINGS, Story, Where, tell
+from support.iceberg_tables import read_by_pyiceberg
 from support.plain import plain
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ def test_it_reads_tables_that_are_defined_again(
     spark: Any, settings: Any, iceberg: IcebergSpark, tmp_path: Path, seed: int | None
 ) -> None:
     def theirs(path: Path, where: Where | None) -> list[Any]:
+        read_by_pyiceberg(path)
         return iceberg.rows(path) if where is None else iceberg.rows(path, where.sql)
 
     def own(path: Path, where: Where | None) -> list[Any]:
