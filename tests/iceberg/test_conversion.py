@@ -6,6 +6,7 @@ import json
 import os
 import random
 import shutil
+import threading
 from dataclasses import replace
 from datetime import date, datetime, timezone
 from decimal import Decimal
@@ -27,7 +28,7 @@ from headwater.statements.maintain.health import health
 from headwater.statements.maintain.layouts import Settings
 from headwater.statements.read.describe import detail_row
 from headwater.stores import LocalStore
-from headwater.transaction import wait_for_maintenance
+from headwater.transaction import maintenance, wait_for_maintenance
 from support.iceberg_tables import ConvertedTable, at_version, normalized, random_step, read_by_pyiceberg
 
 LONG, STRING, INTEGER = PrimitiveType("long"), PrimitiveType("string"), PrimitiveType("integer")
@@ -128,6 +129,27 @@ def test_the_background_converts_each_commit(tmp_path):
     assert found.delta_version == table.snapshot.version == 2
     assert found.content["properties"]["delta-timestamp"] == str(table.snapshot.timestamp)
     assert found.content["table-uuid"] == table.snapshot.metadata.id
+
+
+def test_a_statement_waits_for_what_a_thread_at_work_takes_up(tmp_path, monkeypatch):
+    """As REORG does, whose first commits are those of a table that no reader of Iceberg sees."""
+    table = ConvertedTable(tmp_path / "t", NARROW)
+    assert wait_for_maintenance(60)
+    at_work, gate = threading.Event(), threading.Event()
+
+    def slow(*given):
+        at_work.set()
+        gate.wait(60)
+
+    with monkeypatch.context() as hidden:
+        hidden.setattr(maintenance, "is_converted", lambda definition: False)
+        hidden.setattr(maintenance, "_checksum", slow)
+        table.commit([narrow_rows(1)])
+        assert at_work.wait(60)
+    table.commit([narrow_rows(2)])
+    threading.Timer(0.3, gate.set).start()
+    maintenance.wait_for_iceberg(str(table.path))
+    check(table)
 
 
 def test_a_conversion_costs_what_was_changed(tmp_path, only_asked, monkeypatch):

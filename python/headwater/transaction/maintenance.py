@@ -61,6 +61,8 @@ class _Pending:
     compaction: Snapshot | None = None
     layout: Layout | None = None
     iceberg: Snapshot | None = None
+    #: The thread that is at it.
+    at_work: Future[None] | None = None
 
     def next_task(self) -> _Task | None:
         """The next task; None where nothing waits."""
@@ -107,14 +109,13 @@ def schedule(snapshot: Snapshot, transaction_id: str, layout: Layout | None = No
                 pending.checkpoint, pending.layout = snapshot, layout
             elif compaction_is_due(snapshot, _interval(snapshot)):
                 pending.compaction = snapshot
-            if is_converted(snapshot.definition):
-                pending.iceberg = snapshot
             if idle:
-                future = _workers().submit(_drain, snapshot.table_path)
-                _running.add(future)
-                future.add_done_callback(_running.discard)
-                if pending.iceberg is not None:
-                    _converting[snapshot.table_path] = future
+                pending.at_work = _workers().submit(_drain, snapshot.table_path)
+                _running.add(pending.at_work)
+                pending.at_work.add_done_callback(_running.discard)
+            if is_converted(snapshot.definition) and pending.at_work is not None:
+                pending.iceberg = snapshot
+                _converting[snapshot.table_path] = pending.at_work
     except RuntimeError:  # the interpreter is shutting down
         _pending.pop(snapshot.table_path, None)
         _LOG.warning("no checksum or checkpoint of %s at version %d", snapshot.table_path, snapshot.version)
