@@ -37,7 +37,7 @@ class Where(NamedTuple):
     def value(self) -> Any:
         n = self.number
         known = {"string": f"t{n}", "date": f"2024-01-1{n}", "int": n, "bigint": n}
-        return None if n is None else known.get(self.kind, Decimal(f"{n}.5") if "decimal" in self.kind else n + 0.5)
+        return None if n is None else known.get(self.kind, Decimal(f"{n}.50") if "decimal" in self.kind else n + 0.5)
 
     @property
     def sql(self) -> str:
