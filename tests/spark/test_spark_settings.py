@@ -26,7 +26,7 @@ SAMPLE = {
     "spark.sql.groupByOrdinal": "false",
 }
 #: How many settings a session has changed at once.
-TOGETHER = 25
+TOGETHER = 60
 
 
 @pytest.fixture(scope="module")

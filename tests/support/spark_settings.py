@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 if TYPE_CHECKING:
@@ -25,8 +26,11 @@ Flip = tuple[str, str]
 LEFT_OUT: Mapping[str, str] = {
     "spark.sql.analyzer.singlePassResolver.": "an analyzer without the rules of extensions",
     "spark.sql.charAsVarchar": "VARCHAR in place of CHAR in a definition",
-    "spark.sql.defaultColumn.enabled": "no DEFAULT in a definition",
+    "spark.sql.defaultColumn.": "no DEFAULT in a definition, or an error for a value that is missing",
     "spark.sql.legacy.charVarcharAsString": "STRING in place of the types that a definition names",
+    "spark.sql.parquet.compression.codec": "libraries that may not be there",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "an error for old times",
+    "spark.sql.preserveCharVarcharTypeInfo": "types in plans that no table has",
     "spark.sql.runSQLOnFiles": "no tables by their paths",
 }
 
@@ -71,28 +75,35 @@ def story(spark: SparkSession, at: Path, given: Mapping[str, str]) -> list[tuple
     restored = ""
     for text in STATEMENTS:
         if text.startswith("RESTORE"):
-            (then,) = (row.timestamp for row in history(plain, table) if row.version == 2)
-            restored = then.isoformat(sep=" ", timespec="milliseconds")
+            then = next((row.timestamp for row in history(plain, table) if row.version == 2), None)
+            restored = "never" if then is None else then.isoformat(sep=" ", timespec="milliseconds")
         statement = text.format(t=table, path=at, then=restored)
         shown.append((text, _answer(flipped, statement)))
         if not statement.startswith("SELECT"):
             shown.append((f"rows after {text}", _answer(plain, f"SELECT * FROM {table} ORDER BY ALL")))
         time.sleep(0.002)  # versions have times of their own
     shown.append(("history", [(row.version, row.operation) for row in history(flipped, table)]))
-    shown.append(("columns", plain.table(table).schema.json()))
+    shown.append(("columns", _answer(plain, f"SELECT * FROM {table} WHERE false", lambda rows: rows.schema.json())))
     return shown
 
 
 def history(spark: SparkSession, table: str) -> list[Any]:
-    return spark.sql(f"DESCRIBE HISTORY {table}").collect()
-
-
-def _answer(spark: SparkSession, text: str) -> Any:
     try:
-        found = spark.sql(text).collect()
+        return spark.sql(f"DESCRIBE HISTORY {table}").collect()
+    except PySparkException:
+        return []
+
+
+def _answer(spark: SparkSession, text: str, shown: Callable[[Any], Any] | None = None) -> Any:
+    try:
+        found = spark.sql(text)
+        if shown is not None:
+            return shown(found)
+        return [tuple(row) for row in found.collect()] if text.startswith("SELECT") else "done"
     except PySparkException as error:
         return error.getCondition()
-    return [tuple(row) for row in found] if text.startswith("SELECT") else "done"
+    except Py4JJavaError as error:
+        return error.java_exception.getClass().getName()
 
 
 STATEMENTS = (
@@ -110,7 +121,7 @@ STATEMENTS = (
     "'abc', CAST(id * 1.25 AS DECIMAL(10, 2)), "
     "named_struct('a', id, 'at', TIMESTAMP_LTZ '2024-03-01 01:02:03'), array('x', NULL) "
     "FROM VALUES (1), (2), (3), (4) AS v(id)",
-    "INSERT INTO {t} (id, ts, n) SELECT 5, TIMESTAMP_LTZ '1890-01-01 00:00:01', NULL",
+    "INSERT INTO {t} (id, ts, n) SELECT 5, TIMESTAMP_LTZ '1890-01-01 00:00:01', CAST(NULL AS TIMESTAMP_NTZ)",
     "ALTER TABLE {t} ADD CONSTRAINT early CHECK (id < 100 AND (s IS NULL OR s <> 'x') "
     "AND ts < to_timestamp('3000-01-01'))",
     "INSERT INTO {t} (id, ts) SELECT 100, TIMESTAMP_LTZ '2024-03-01 00:00:00'",
@@ -122,7 +133,8 @@ STATEMENTS = (
     "INSERT INTO {t} REPLACE WHERE id = 4 SELECT 4, ts, n, 'again', c, v, st, items, hh, dd, nn FROM {t} WHERE id = 4",
     "SELECT id, s, v, c FROM {t} WHERE hh > TIMESTAMP_LTZ '2024-01-01 00:00:00' AND id BETWEEN 2 AND 50 ORDER BY id",
     "OPTIMIZE {t} ZORDER BY (n, id, c)",
-    "SELECT id, s, _change_type, _commit_version FROM table_changes_by_path('{path}', 2) ORDER BY 4, 1, 3, 2",
+    "SELECT id, s, _change_type, _commit_version FROM table_changes_by_path('{path}', 2) "
+    "ORDER BY _commit_version, id, _change_type, s",
     "RESTORE TABLE {t} TO TIMESTAMP AS OF 'no time at all'",
     "RESTORE TABLE {t} TO TIMESTAMP AS OF '{then}'",
     "SELECT count(*), min(id), max(s) FROM {t}",
