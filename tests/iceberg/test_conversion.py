@@ -137,7 +137,7 @@ def test_a_statement_waits_for_what_a_thread_at_work_takes_up(tmp_path, monkeypa
     assert wait_for_maintenance(60)
     at_work, gate = threading.Event(), threading.Event()
 
-    def slow(*given):
+    def slow(*given, **named):
         at_work.set()
         gate.wait(60)
 
@@ -287,7 +287,7 @@ def test_old_snapshots_and_their_files_go(tmp_path, only_asked, monkeypatch):
 
 def test_no_manifest_goes_that_a_snapshot_still_has_whatever_list_is_lost(tmp_path, only_asked, monkeypatch):
     monkeypatch.setattr(metadata, "_SNAPSHOTS", 3)
-    monkeypatch.setattr(metadata, "_ANY_SNAPSHOT", 0)
+    monkeypatch.setattr(metadata, "ANY_SNAPSHOT", 0)
     table, lost, draw = ConvertedTable(tmp_path / "t", NARROW), set[Path](), random.Random(5)
 
     def lists():

@@ -9,6 +9,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StructField, StructType
 
+from headwater.transaction import wait_for_maintenance
+
 
 def location(rows, table):
     return rows(f"DESCRIBE DETAIL {table}")[0][4].removeprefix("file:")
@@ -162,6 +164,7 @@ def test_drop_a_table_whose_files_are_gone(spark, database, tmp_path, fails):
     import shutil
 
     spark.sql(f"CREATE TABLE t USING delta LOCATION '{tmp_path}/t' AS SELECT 1 AS id")
+    assert wait_for_maintenance(60)
     shutil.rmtree(tmp_path / "t")
     with fails("DELTA_TABLE_NOT_FOUND", str(tmp_path / "t"), f"{database}.t"):
         spark.sql("SELECT * FROM t").collect()

@@ -90,6 +90,38 @@ def test_what_no_log_may_have_is_refused_when_it_is_defined(spark, tmp_path, def
         spark.sql(f"INSERT INTO {table} VALUES (1, 'a')")
 
 
+@pytest.mark.parametrize(
+    "text", ["to_json(struct(s AS x))", "transform(array(s), x -> struct(x AS y))[0].y", "struct(id AS q, s AS r).r"]
+)
+def test_an_expression_may_name_its_parts(spark, tmp_path, text):
+    table = f"delta.`{tmp_path}`"
+    spark.sql(f"CREATE TABLE {table} (id INT, s STRING, g STRING GENERATED ALWAYS AS ({text})) USING delta")
+    spark.sql(f"ALTER TABLE {table} ADD CONSTRAINT c CHECK (length({text}) < 20)")
+    spark.sql(f"INSERT INTO {table} (id, s) VALUES (1, 'a')")
+    assert spark.sql(f"SELECT g = {text} FROM {table}").collect() == [(True,)]
+
+
+def test_a_constraint_has_no_variable_of_a_session(spark, tmp_path, fails):
+    table = f"delta.`{tmp_path}`"
+    spark.sql(f"CREATE TABLE {table} (id INT) USING delta")
+    spark.sql("DECLARE OR REPLACE VARIABLE most INT DEFAULT 5")
+    with fails("HEADWATER_EXPRESSION_NOT_STORABLE", "variable", "most"):
+        spark.sql(f"ALTER TABLE {table} ADD CONSTRAINT c CHECK (id < most * 1000)")
+    spark.sql("DROP TEMPORARY VARIABLE most")
+    spark.newSession().sql(f"INSERT INTO {table} VALUES (1)")
+
+
+@pytest.mark.parametrize("text", ["to_timestamp(s)", "make_timestamp(2020, 1, id, 5, 0, 0, 'UTC')"])
+def test_a_stored_timestamp_has_a_time_zone_in_every_session(spark, tmp_path, settings, text):
+    table = f"delta.`{tmp_path}`"
+    spark.sql(f"CREATE TABLE {table} (id INT, s STRING, g TIMESTAMP GENERATED ALWAYS AS ({text})) USING delta")
+    with settings({"spark.sql.session.timeZone": "America/Los_Angeles"}):
+        for kind in ("TIMESTAMP_LTZ", "TIMESTAMP_NTZ"):
+            with settings({"spark.sql.timestampType": kind}):
+                spark.sql(f"INSERT INTO {table} (id, s) VALUES (1, '2020-01-01T00:00:00Z')")
+        assert spark.sql(f"SELECT DISTINCT g FROM {table}").count() == 1
+
+
 @pytest.mark.parametrize("secret", ["${env:HOME}", "${system:java.home}", "${spark.app.name}"])
 def test_expressions_of_a_log_read_no_settings(spark, tmp_path, log, secret):
     """Spark puts settings and variables of the process into a statement's text, but not into what a log says."""

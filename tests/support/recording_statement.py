@@ -88,7 +88,7 @@ class RecordingStatement(Statement):
     def expression_type(self, text, schema):
         return '"boolean"'
 
-    def check_storable(self, text):
+    def check_storable(self, text, schema):
         pass
 
     def beyond_row(self, text, schema):

@@ -91,7 +91,7 @@ class StatementContext(Protocol):
     def resolveMerge(self, sql: str) -> str: ...
     def checkExpression(self, text: str, schema: str) -> str: ...
     def checkOverRow(self, text: str, schema: str) -> str: ...
-    def checkStorable(self, text: str) -> None: ...
+    def checkStorable(self, text: str, schema: str) -> None: ...
     def set(self, setting: str, value: str) -> None: ...
     def unset(self, setting: str) -> None: ...
     def checkCancelled(self) -> None: ...
@@ -366,13 +366,13 @@ class Statement:
             return False
         return True
 
-    def check_storable(self, text: str) -> None:
-        """Check that a table's log may keep a Spark SQL expression.
+    def check_storable(self, text: str, schema: str) -> None:
+        """Check that a table's log may keep a Spark SQL expression over a schema (JSON).
 
-        ``HEADWATER_EXPRESSION_NOT_STORABLE`` for one that :meth:`place_stored` would refuse;
-        ``HEADWATER_EXPRESSION_OF_SETTINGS`` for one that means something else under other settings.
+        ``HEADWATER_EXPRESSION_NOT_STORABLE`` for one with a session's variable or that :meth:`place_stored` would
+        refuse; ``HEADWATER_EXPRESSION_OF_SETTINGS`` for one that means something else under other settings.
         """
-        self._context.checkStorable(text)
+        self._context.checkStorable(text, schema)
 
     def beyond_row(self, text: str, schema: str) -> list[str]:
         """The parts of a Spark SQL expression over columns of a schema (JSON) that do not follow from a row: the time,

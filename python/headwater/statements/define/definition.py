@@ -249,7 +249,7 @@ def _check_expressions(statement: Statement, schema: StructType, configuration: 
                 "DELTA_UNSUPPORTED_EXPRESSION_GENERATED_COLUMN",
                 {"columnName": column.name, "expression": ", ".join(dict.fromkeys(parts))},
             )
-        statement.check_storable(column.sql)
+        statement.check_storable(column.sql, text)
 
 
 def check_constraint(statement: Statement, check: Check, schema: str) -> None:
@@ -263,4 +263,4 @@ def check_constraint(statement: Statement, check: Check, schema: str) -> None:
         raise HeadwaterError("DELTA_NON_BOOLEAN_CHECK_CONSTRAINT", {"name": check.name, "expr": check.sql})
     if statement.condition(check.sql, schema).columns is None:
         raise HeadwaterError("DELTA_UNSUPPORTED_CHECK_CONSTRAINT", {"name": check.name, "expr": check.sql})
-    statement.check_storable(check.sql)
+    statement.check_storable(check.sql, schema)

@@ -388,8 +388,9 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
     QueryCompiler.expressionType(session, text, SchemaText.read(schema)).json
   }
 
-  /** Throws if an expression that a user wrote cannot be stored in a table's log. */
-  def checkStorable(text: String): Unit = QueryCompiler.notStorable(session, text).foreach(throw _)
+  /** Throws if an expression that a user wrote over a schema (JSON) cannot be stored in a table's log. */
+  def checkStorable(text: String, schema: String): Unit =
+    QueryCompiler.notStorable(session, text, SchemaText.read(schema)).foreach(throw _)
 
   /** The parts of an expression over a schema (JSON) that follow from more than a row, as a list of SQL texts. */
   def checkOverRow(text: String, schema: String): String = Json.write(QueryCompiler.beyondRow(session, text, SchemaText.read(schema)))

@@ -12,14 +12,14 @@ import org.apache.spark.sql.catalyst.analysis.{
   ExpressionWithUnresolvedIdentifier, UnresolvedAttribute, UnresolvedFunction, UnresolvedRelation
 }
 import org.apache.spark.sql.catalyst.expressions.{
-  Alias, Expression, Literal, PlanExpression, SparkVersion, UserDefinedExpression, VariableReference
+  Alias, Expression, ExprId, Literal, PlanExpression, SparkVersion, UserDefinedExpression, VariableReference
 }
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation, LogicalPlan, Project, UnresolvedHint}
 import org.apache.spark.sql.catalyst.trees.{CurrentOrigin, Origin, TreePattern}
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.{DataType, StructType}
+import org.apache.spark.sql.types.{DataType, StructType, TimestampType}
 
 /**
  * Turns a handler's rewrite, a SQL query with placeholders, into a plan. ``hw_plan.`n` `` becomes the n-th plan of the statement,
@@ -83,8 +83,15 @@ object QueryCompiler {
     forbidden(parsed).foreach { part =>
       throw HeadwaterException("HEADWATER_STORED_EXPRESSION_REFUSED", "expression" -> text, "part" -> part)
     }
-    parsed
+    if (SparkInternals.conf(session).timestampType == TimestampType) parsed else parsed.transform(ofDefaultType)
   }
+
+  /** Functions that return what the session calls TIMESTAMP, as those that return what is called so by default. */
+  private val ofDefaultType: PartialFunction[Expression, Expression] = {
+    case f: UnresolvedFunction if f.nameParts.size == 1 && TimestampFunctions(f.nameParts.head.toLowerCase(Locale.ROOT)) =>
+      f.copy(nameParts = Seq(s"${f.nameParts.head}_ltz"))
+  }
+  private val TimestampFunctions = Set("to_timestamp", "make_timestamp", "try_make_timestamp")
 
   /** The part of an expression that none in a table's log may have. */
   private def forbidden(parsed: Expression): Option[String] = parsed.collectFirst {
@@ -95,16 +102,24 @@ object QueryCompiler {
   }
 
   /**
-   * Why an expression that a user wrote cannot be stored in a table's log: a part that [[parseStored]] refuses, or a meaning that it has
-   * only under the settings of this session.
+   * Why an expression that a user wrote over a schema cannot be stored in a table's log: a part that [[parseStored]] refuses, a variable
+   * of this session, or a meaning that it has only under the settings of this session.
    */
-  def notStorable(session: SparkSession, text: String): Option[HeadwaterException] = {
+  def notStorable(session: SparkSession, text: String, schema: StructType): Option[HeadwaterException] = {
     val parsed = parse(session, text)
     // In a stored text, TIMESTAMP is TIMESTAMP_LTZ. The type of a generated column still decides about its values.
     def inOthers = withDefaults(session, TextRules)(scala.util.Try(parse(session, text)).toOption)
-    forbidden(parsed).map(part => HeadwaterException("HEADWATER_EXPRESSION_NOT_STORABLE", "expression" -> text, "part" -> part)).orElse(
-      Option.when(!inOthers.contains(parsed))(HeadwaterException("HEADWATER_EXPRESSION_OF_SETTINGS", "expression" -> text)))
+    def variable = resolved(session, parsed, schema).flatMap(_.collectFirst { case v: VariableReference =>
+      s"the variable ${v.sql}"
+    }).headOption
+    forbidden(parsed).orElse(variable).map(part =>
+      HeadwaterException("HEADWATER_EXPRESSION_NOT_STORABLE", "expression" -> text, "part" -> part)).orElse(
+      Option.when(!inOthers.map(withoutIds).contains(withoutIds(parsed)))(
+        HeadwaterException("HEADWATER_EXPRESSION_OF_SETTINGS", "expression" -> text)))
   }
+
+  /** An unresolved expression without the ids by which each parse tells its aliases apart. */
+  private def withoutIds(parsed: Expression): Expression = parsed.transformUp { case a: Alias => Alias(a.child, a.name)(ExprId(0)) }
 
   /** The same as [[parse]], with each column under a qualifier. */
   def qualified(session: SparkSession, text: String, qualifier: String): Expression =
@@ -163,15 +178,17 @@ object QueryCompiler {
    * functions of users. Each as SQL. Throws Spark's own error if the expression does not resolve.
    */
   def beyondRow(session: SparkSession, text: String, schema: StructType): Seq[String] =
-    SparkInternals.logicalPlan(SparkInternals.ofRows(session, Project(Seq(Alias(parse(session, text), "value")()), over(schema))))
-      .expressions.flatMap(_.collect {
-        case e if e.containsPattern(TreePattern.CURRENT_LIKE) && !e.children.exists(_.containsPattern(TreePattern.CURRENT_LIKE)) => e
-        case e: PlanExpression[_] => e
-        case e: UserDefinedExpression => e
-        case e: SparkVersion => e
-        case e: VariableReference => e
-        case e if !e.deterministic && e.children.forall(_.deterministic) => e
-      }).map(_.sql)
+    resolved(session, parse(session, text), schema).flatMap(_.collect {
+      case e if e.containsPattern(TreePattern.CURRENT_LIKE) && !e.children.exists(_.containsPattern(TreePattern.CURRENT_LIKE)) => e
+      case e: PlanExpression[_] => e
+      case e: UserDefinedExpression => e
+      case e: SparkVersion => e
+      case e: VariableReference => e
+      case e if !e.deterministic && e.children.forall(_.deterministic) => e
+    }).map(_.sql)
+
+  private def resolved(session: SparkSession, parsed: Expression, schema: StructType): Seq[Expression] =
+    SparkInternals.logicalPlan(SparkInternals.ofRows(session, Project(Seq(Alias(parsed, "value")()), over(schema)))).expressions
 
   /** A condition over a schema, resolved. Throws Spark's own error if it does not resolve. */
   def condition(session: SparkSession, parsed: Expression, schema: StructType): Expression =
