@@ -365,14 +365,14 @@ def test_rows_that_are_changed_twice_keep_their_ids(spark):
 @pytest.mark.usefixtures("tables")
 def test_a_transaction_of_which_a_statement_runs_for_long_is_not_idle(spark):
     other = another(spark)
-    spark.conf.set("spark.headwater.transactions.idleSeconds", "2")
+    spark.conf.set("spark.headwater.transactions.idleSeconds", "3")
     try:
         spark.sql("BEGIN TRANSACTION")
         spark.sql("INSERT INTO b VALUES (1, 10)")
-        slow = "SELECT java_method('java.lang.Thread', 'sleep', 4500L) FROM a"
+        slow = "SELECT java_method('java.lang.Thread', 'sleep', 6500L) FROM a"
         reading = Thread(target=lambda: spark.sql(slow).collect())
         reading.start()
-        time.sleep(3.5)
+        time.sleep(5)
         for statement in ("BEGIN TRANSACTION", "ROLLBACK"):  # ends those that are idle
             other.sql(statement)
         reading.join()
