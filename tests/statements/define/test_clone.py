@@ -211,6 +211,7 @@ def test_a_table_without_rows_is_replaced(table, statement, tmp_path):
     after = snapshot(target)
     assert (after.version, after.metadata.id, after.metadata.description) == (1, before.metadata.id, "mine")
     assert after.metadata.schema_string == snapshot(table).metadata.schema_string
+    assert (after.metadata.created_time or 0) > (before.metadata.created_time or 0)
     assert not after.clustering_columns
     assert where(target) == where(table)
     features = after.protocol.writer_features or frozenset()
@@ -419,6 +420,8 @@ def test_a_second_deep_clone_copies_what_is_new(table, statement, tmp_path):
     called("alter_table")({"table": str(table), "name": "t", "changes": [change]}, statement)
     assert deep(target, table, statement, **replaces) == (1, 1)
     assert snapshot(target).metadata.configuration["mine"] == "9"
+    # It is the same table all the time, until one without rows is replaced.
+    assert snapshot(target).metadata.created_time == snapshot(target, 0).metadata.created_time
     for version in range(snapshot(target).version + 1):
         assert rows_of(target, version)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import random
+import time
+from collections import defaultdict
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +24,7 @@ from headwater.statements.upsert.finding import companion_in
 from headwater.transaction import Transaction, maintenance
 from support.deleting_batches import INT, ROWS, events_with
 from support.recording_statement import RecordingStatement
-from support.requests import data_file
+from support.requests import called, create_request, create_table, data_file
 from support.stores.memory_store import MemoryStore
 
 _PATHS = itertools.count()
@@ -126,6 +128,24 @@ class Table:
         """As another engine does that dates the action."""
         self.change(created_time=next(self.times), operation="SET TBLPROPERTIES")
 
+    def save(self) -> None:
+        """As saveAsTable does that overwrites."""
+        self.change(description=next(self.names), operation="CREATE OR REPLACE TABLE AS SELECT")
+
+    def bring(self) -> None:
+        """As a deep clone does that is brought to a newer version."""
+        self.change(description=next(self.names), operation="CLONE")
+
+    def clean(self) -> None:
+        """The log loses what is older than a checkpoint."""
+        now = self.now
+        write_checkpoint(now)
+        for version in range(now.version + 1):
+            self.disk.delete(f"{self.path}/_delta_log/{version:020d}.json")
+        txn = Transaction(self.path, self.disk, now)
+        txn.set_transaction("another", now.version)
+        txn.commit("WRITE", {})
+
     def hide(self) -> None:
         """The key gets another name, and another column the key's. It is no key."""
         if self.is_mapped:
@@ -138,6 +158,25 @@ class Table:
             assert not self.disk.exists(companion_in(self.now, self.events(), RecordingStatement()).path)
             self.key = key
             self.delete()
+
+    # -- Changes after which it may be another one ---------------------------------------------------------------------
+
+    def replace(self) -> None:
+        self.change(created_time=next(self.times), operation="CREATE OR REPLACE TABLE")
+
+    def clone(self) -> None:
+        source = f"{self.path}-source"
+        if not self.disk.exists(source):
+            create_table(create_request(source, schema_string(ROWS)), RecordingStatement())
+        arguments = {"isShallow": self.now.version % 2 == 0}
+        request = {"table": self.path, "mode": "create_or_replace", "source": source, "arguments": arguments}
+        # Tables are told apart by the millisecond.
+        time.sleep(0.001)
+        called("clone")(request, RecordingStatement())
+
+    def restore(self, version: int) -> None:
+        request = {"table": self.path, "name": "t", "arguments": {"version": str(version)}}
+        called("restore")(request, RecordingStatement())
 
 
 @pytest.mark.parametrize("expires", [False, True])
@@ -155,13 +194,45 @@ def test_a_deletion_is_remembered_as_long_as_the_table_is_the_same(monkeypatch, 
                 )
                 if done[-1] == "replace":
                     replaced.add(one)
-                    table.change(created_time=next(table.times), operation="CREATE OR REPLACE TABLE")
+                    table.replace()
                     assert table.found() not in replaced
                     one = table.delete()
                     assert one not in replaced
                     continue
                 getattr(table, done[-1])()
                 assert table.found() == one
+        except Exception as error:
+            raise AssertionError(f"table {seed} after {done}") from error
+
+
+@pytest.mark.parametrize("is_cleaned", [False, True])
+def test_each_of_the_tables_that_there_have_been_has_a_memory_of_its_own(monkeypatch, is_cleaned):
+    """A table that comes back has its own again, at most if the log has lost its definition."""
+    steps = ["date", "save", "bring", "delete", "delete", "replace", "clone", "restore", "restore"]
+    for seed in range(60):
+        chance, table = random.Random(seed), Table(monkeypatch)
+        done: list[object] = []
+        # By version, which table it is of; the companions of each.
+        which, memories = {table.now.version: 0}, defaultdict[int, set[str]](set)
+        try:
+            for number in range(1, 13):
+                one = which[table.now.version]
+                done.append(chance.choice([*steps, *["clean"] * is_cleaned]))
+                if done[-1] == "restore":
+                    one = chance.choice(sorted(set(which.values())))
+                    done.append(version := chance.choice([v for v in which if which[v] == one]))
+                    table.restore(version)
+                elif done[-1] == "delete":
+                    memories[one].add(table.delete())
+                else:
+                    one = number if done[-1] in ("replace", "clone") else one
+                    getattr(table, str(done[-1]))()
+                if done[-1] == "clean":
+                    which = {table.now.version - 1: one}
+                which[table.now.version] = one
+                found = table.found()
+                assert not any(found in memories[other] for other in memories.keys() - {one})
+                assert is_cleaned or not memories[one] or memories[one] == {found}
         except Exception as error:
             raise AssertionError(f"table {seed} after {done}") from error
 

@@ -99,7 +99,11 @@ def clone(request: CloneRequest, statement: Statement) -> CommitAnswer:
         txn.update_metadata(replace(draft.metadata, id=str(uuid.uuid4())))
         domain = source.definition.clustering_domain
     else:
-        txn.update_metadata(_metadata_over(target, draft.metadata, draft.schema))
+        metadata = _metadata_over(target, draft.metadata, draft.schema)
+        if last is not None:
+            # It stays the same clone, of a newer version.
+            metadata = replace(metadata, created_time=target.metadata.created_time)
+        txn.update_metadata(metadata)
         features = supported_features(protocol_of(draft.protocol, location.store))
         txn.update_protocol(protocol_for(txn.metadata, target.protocol, features))
         domain = clustering_after(target, source)
@@ -216,11 +220,11 @@ def _is_same(target: Snapshot, txn: Transaction, change: deep_clone.Change) -> b
 
 
 def _metadata_over(target: Snapshot, made: Metadata, schema: StructType) -> Metadata:
-    """The definition of a clone in the place of a table."""
+    """The definition of a clone in the place of a table. The time says that it is another table, as with REPLACE."""
     metadata = metadata_after(target, made, schema)
     before = target.metadata
     description = before.description if made.description is None else made.description
-    return replace(metadata, id=before.id, name=before.name, description=description, created_time=before.created_time)
+    return replace(metadata, id=before.id, name=before.name, description=description)
 
 
 def _check_options(source: Snapshot, request: CloneRequest) -> None:

@@ -1,13 +1,13 @@
 """Which companion a version of a table has, whatever became of the table since its first deletion.
 
-Owns what makes a table the same one: its id, and that no REPLACE TABLE came in between. What a companion is named after
-may change while the table stays the same: its key columns get other physical names when column mapping ends or an
-overwrite brings a schema, and another engine may date the ``metaData`` action that it writes. So each batch of
-deletions notes in the companion whose it is, and if a table has deletions, but none under the names of its definition,
-they are looked for by these notes. Promise: no such change makes a table forget a deletion, and those of a table that
-was replaced, or of other keys, are not remembered. Limits: if there was no deletion in between, a key is not found
-again that was renamed and then overwritten, or whose old name another column got before the mapping ended; nor is one
-that was renamed if the log has lost its definitions.
+Owns what makes a table the same one: its id, and that no REPLACE TABLE or CLONE came in between that no RESTORE undid.
+What a companion is named after may change while the table stays the same: its key columns get other physical names when
+column mapping ends or an overwrite brings a schema, and another engine may date the ``metaData`` action that it writes.
+So each batch of deletions notes in the companion whose it is, and if a table has deletions, but none under the names of
+its definition, they are looked for by these notes. Promise: no such change makes a table forget a deletion, and those
+of a table that was replaced, or of other keys, are not remembered. Limits: if there was no deletion in between, a key
+is not found again that was renamed and then overwritten, or whose old name another column got before the mapping ended;
+nor is one that was renamed if the log has lost its definitions.
 """
 
 from __future__ import annotations
@@ -40,8 +40,15 @@ from headwater.stores import Store
 from headwater.stores.interface import in_parallel
 
 _NAME = re.compile(r"[0-9a-f]{8}(-[0-9a-f]+)+")
-#: The operations of commits that make another table of a table.
-_REPLACES = ("REPLACE TABLE", "REPLACE TABLE AS SELECT", "CREATE OR REPLACE TABLE", "CREATE OR REPLACE TABLE AS SELECT")
+#: The operations of commits that make another table of a table, unless they keep its id and the time it was created.
+_REPLACES = (
+    "REPLACE TABLE",
+    "REPLACE TABLE AS SELECT",
+    "CREATE OR REPLACE TABLE",
+    "CREATE OR REPLACE TABLE AS SELECT",
+    "CLONE",
+)
+_RESTORES = "RESTORE"
 #: Commits that are read at a time.
 _COMMITS_AT_ONCE = 256
 #: Whether a table was replaced since it had a definition: by path, and by what is derived from that definition and from
@@ -139,13 +146,36 @@ def _renamed(note: Note, companion: Snapshot, table: Snapshot) -> Note:
 
 
 def _was_replaced(table: Snapshot, since: str) -> bool:
-    """Whether the log has a REPLACE TABLE after the definition that something is derived from, or has lost that."""
+    """Whether a version is of another table than the definition that something is derived from, or the log has lost
+    that definition.
+    """
+    found: list[tuple[str, object]] = []
+    has_restored = False
     for metadata, operation in _definitions(table):
-        if derived_from(metadata) == since:
-            return False
-        if operation in _REPLACES:
-            return True
-    return True
+        derived = derived_from(metadata)
+        is_other = bool(found) and found[-1][1] in _REPLACES and found[-1][0] != derived
+        found.append((derived, operation))
+        has_restored = has_restored or operation == _RESTORES
+        # What RESTORE brings back may be older than the next replacement.
+        if (is_other or derived == since) and not has_restored:
+            break
+    found.reverse()
+    numbers, now = _numbered(found)
+    return numbers.get(since) != now
+
+
+def _numbered(found: Sequence[tuple[str, object]]) -> tuple[dict[str, int], int]:
+    """Which of the tables that there have been each definition is of, and the last one; the oldest comes first."""
+    numbers: dict[str, int] = {}
+    now, before = 0, None
+    for number, (derived, operation) in enumerate(found, 1):
+        if operation == _RESTORES:
+            # The log keeps all definitions that can come back but the one that its oldest checkpoint has.
+            now = numbers.get(derived, 0)
+        elif operation in _REPLACES and derived != before:
+            now = number
+        numbers[derived], before = now, derived
+    return numbers, now
 
 
 def _definitions(table: Snapshot) -> Iterator[tuple[Metadata, object]]:
