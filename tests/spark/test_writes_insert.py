@@ -3,6 +3,8 @@ overwriting."""
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 PARTITIONED = "CREATE TABLE p (a INT, d STRING, e INT) USING delta PARTITIONED BY (d, e)"
@@ -272,6 +274,106 @@ def test_inserts_that_cannot_be_one_are_done_whole_or_not_at_all(spark, rows, fa
     assert rows("SELECT * FROM t") == [(1, "a")]
     spark.sql(f"FROM u {inserts}")
     assert rows("SELECT * FROM t") == ([(7, "u")] if inserts.endswith("T OVERWRITE t SELECT *") else [(7, "u")] * 2)
+
+
+@pytest.mark.parametrize("in_transaction", [False, True])
+def test_inserts_of_one_statement_read_what_was_before_it(spark, rows, database, tmp_path, in_transaction):
+    run(
+        spark,
+        "CREATE TABLE a (x INT) USING delta",
+        "CREATE TABLE d (x INT) USING delta",
+        "CREATE TABLE p (x INT) USING parquet",
+    )
+    spark.table("a").where("x IN (SELECT x FROM a)").createOrReplaceTempView("before")  # older than the rows
+    elsewhere = {"INTO p": "p", f"OVERWRITE DIRECTORY '{tmp_path}/rows' USING parquet": f"parquet.`{tmp_path}/rows`"}
+    kinds = {
+        "INTO d": "d",
+        "INTO d WITH (idCols = 'x')": "d",
+        **({} if in_transaction else elsewhere),
+        "OVERWRITE d": "d",
+    }
+    firsts = {"INTO a SELECT x + 10": [1, 2, 11, 12], "OVERWRITE a SELECT x + 10 WHERE x > 1": [12]}
+    for (kind, written), (first, left) in zip(kinds.items(), itertools.cycle(firsts.items()), strict=False):
+        run(spark, "TRUNCATE TABLE d", "INSERT OVERWRITE a VALUES (2), (1)")
+        if in_transaction:
+            run(spark, "BEGIN TRANSACTION", "INSERT OVERWRITE a VALUES (1), (2)")
+        spark.sql(f"FROM before INSERT {first} INSERT {kind} SELECT x + 100 AS x")
+        if in_transaction:
+            spark.sql("COMMIT")
+        assert rows(f"SELECT x FROM {written} ORDER BY x") == [(101,), (102,)], kind
+        assert rows("SELECT x FROM a ORDER BY x") == [(x,) for x in left]
+
+
+def test_a_replacement_with_rows_of_an_earlier_insert_is_refused(spark, rows, fails, database):
+    run(
+        spark,
+        "CREATE TABLE a (x INT) USING delta",
+        "CREATE TABLE d (x INT) USING delta",
+        "INSERT INTO a VALUES (1)",
+        "FROM a INSERT INTO d SELECT x INSERT INTO a REPLACE USING (x) SELECT x + 1 AS x",
+    )
+    assert rows("SELECT x FROM a ORDER BY x") == [(1,), (2,)]
+    for inserts in (
+        "INSERT INTO a SELECT x + 10 INSERT INTO d REPLACE USING (x) SELECT x",
+        "INSERT INTO a REPLACE USING (x) SELECT x INSERT OVERWRITE a SELECT x + 10",
+    ):
+        with fails("HEADWATER_INSERTS_OF_OWN_ROWS", "`a`, into which", "Nothing was written"):
+            spark.sql(f"FROM a {inserts}")
+    assert (rows("SELECT x FROM a ORDER BY x"), rows("SELECT x FROM d")) == ([(1,), (2,)], [(1,)])
+
+
+def test_inserts_are_joined_beside_those_of_other_formats(spark, rows, database):
+    run(
+        spark,
+        "CREATE TABLE t (id INT, s STRING) USING delta",
+        "CREATE TABLE p (id INT, s STRING) USING parquet",
+        "INSERT INTO t VALUES (1, 'a')",
+        "FROM t INSERT INTO t SELECT id + 100, s INSERT INTO p SELECT id, s INSERT INTO t SELECT id + 1000, s",
+    )
+    assert rows("SELECT id FROM t ORDER BY id") == [(1,), (101,), (1001,)]
+    assert rows("SELECT id FROM p") == [(1,)]
+    assert rows("DESCRIBE HISTORY t")[0][0] == 2
+
+
+@pytest.mark.parametrize("by", ["session", "options"])
+def test_inserts_that_one_transaction_version_would_lose_are_refused(spark, rows, fails, database, settings, by):
+    run(
+        spark,
+        "CREATE TABLE t (id INT) USING delta",
+        "CREATE TABLE u (id INT) USING delta",
+        "INSERT INTO t VALUES (0)",
+    )
+    session = {
+        f"spark.databricks.delta.write.{name}": value for name, value in (("txnAppId", "load"), ("txnVersion", "7"))
+    }
+    named = "WITH (txnAppId = 'load', txnVersion = '7')" if by == "options" else ""
+    with settings(session if by == "session" else {}):
+        for first, second in (("OVERWRITE", "INTO"), ("INTO", "OVERWRITE")):
+            with fails(
+                "HEADWATER_INSERTS_OF_ONE_TXN_VERSION", "version 7 of the application load", "Nothing was written"
+            ):
+                spark.sql(f"FROM range(2) INSERT {first} t {named} SELECT id INSERT {second} t {named} SELECT id")
+        spark.sql(
+            f"FROM range(1, 3) INSERT INTO t {named} SELECT id INSERT INTO t {named} SELECT id + 2 "
+            f"INSERT INTO u {named} SELECT id"
+        )
+    assert rows("SELECT id FROM t ORDER BY id") == [(0,), (1,), (2,), (3,), (4,)]
+    assert rows("SELECT id FROM u ORDER BY id") == [(1,), (2,)]
+
+
+def test_upserts_of_one_statement_follow_one_another(spark, rows, fails, database):
+    run(
+        spark,
+        "CREATE TABLE t (id INT, s STRING) USING delta",
+        "INSERT INTO t VALUES (1, 'a'), (2, 'b')",
+        "FROM (SELECT 2 AS id) INSERT INTO t WITH (idCols = 'id') SELECT id, 'c' AS s "
+        "INSERT INTO t WITH (idCols = 'id') SELECT id + n AS id, 'd' AS s LATERAL VIEW explode(array(0, 1)) e AS n",
+    )
+    assert rows("SELECT * FROM t ORDER BY id") == [(1, "a"), (2, "d"), (3, "d")]
+    upsert = "INSERT INTO t WITH (idCols = 'id') SELECT id + 5 AS id, s"
+    with fails("HEADWATER_INSERTS_OF_OWN_ROWS"):
+        spark.sql(f"FROM t {upsert} {upsert}")
+    assert rows("SELECT count(*) FROM t") == [(3,)]
 
 
 @pytest.mark.covering

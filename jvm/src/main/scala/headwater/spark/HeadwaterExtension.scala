@@ -38,7 +38,7 @@ class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
     extensions.injectResolutionRule(session => ResolveHeadwaterRelations(session))
     extensions.injectPostHocResolutionRule(session => PlanHeadwaterDml(session))
     extensions.injectPostHocResolutionRule(session => PlanHeadwaterReplace(session))
-    extensions.injectPostHocResolutionRule(_ => JoinInserts)
+    extensions.injectPostHocResolutionRule(session => JoinInserts(session))
     extensions.injectPostHocResolutionRule(session => CheckTransaction(session))
     TableChangesFunctions.All.foreach(extensions.injectTableFunction)
     extensions.injectPlanNormalizationRule(session => KeyByTransaction(session))

@@ -98,7 +98,8 @@ final case class DmlPieces(
     case _ => false
   }
 
-  private def readsElsewhere(table: HeadwaterTable): Boolean = {
+  /** Whether the source or an expression reads some version of a table. */
+  def readsElsewhere(table: HeadwaterTable): Boolean = {
     def reads(plan: LogicalPlan): Boolean = plan.exists {
       case LogicalRelation(HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, _, _), _, _, _, _) =>
         SameTable(table.path, table.info.tableId, index.path, index.state.tableId)
