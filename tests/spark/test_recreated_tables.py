@@ -183,7 +183,13 @@ CHANGES = {
 
 
 @pytest.mark.parametrize(
-    "query", ["SELECT id FROM t WHERE id > 0", "SELECT * FROM t", "SELECT * FROM t VERSION AS OF 1"]
+    "query",
+    [
+        "SELECT id FROM t WHERE id > 0",
+        "SELECT * FROM t",
+        "SELECT * FROM t VERSION AS OF 1",
+        "SELECT id FROM table_changes('t', 0, 1)",
+    ],
 )
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.usefixtures("database")
@@ -191,7 +197,7 @@ def test_a_table_is_not_dropped_for_rows_that_are_read_from_it(
     spark: Any, rows: Any, fails: Any, settings: Any, query: str, change: str
 ) -> None:
     """Overwritten in another format, a table is dropped before the query runs; whatever became of it since."""
-    spark.sql("CREATE TABLE t (id INT) USING delta")
+    spark.sql("CREATE TABLE t (id INT) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
     spark.sql("INSERT INTO t VALUES (1), (2)")
     frame = spark.sql(query)
     for statement in CHANGES[change]:

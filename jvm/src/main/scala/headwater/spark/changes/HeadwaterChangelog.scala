@@ -9,7 +9,7 @@ import headwater.spark.bridge.messages.{
   AsksForChangesRequest, ChangeGroup, ChangesAnswer, ChangesBound, ChangesForm, FunctionArgument, TableChangesRequest
 }
 import headwater.spark.catalog.{ColumnsTable, HeadwaterTable}
-import headwater.spark.scan.TableState
+import headwater.spark.scan.{TableRelation, TableState}
 import headwater.spark.shims.ChangelogShim
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.{
@@ -19,7 +19,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan, 
 import org.apache.spark.sql.catalyst.util.ArrayData
 import org.apache.spark.sql.connector.catalog.{Column, SupportsRead, TableCapability}
 import org.apache.spark.sql.connector.read.{Scan, ScanBuilder}
-import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
+import org.apache.spark.sql.execution.datasources.LogicalRelation
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.headwater.bridge.QueryCompiler
 import org.apache.spark.sql.headwater.dml.VariableResolver
@@ -89,7 +89,7 @@ class HeadwaterChangelog(session: SparkSession, store: StoreOptions, load: => Ch
       state.version,
       positionColumn = info.positionColumn)
     val index = new ChangesFileIndex(session, path, state, partitions, group.files, info.mostFilesChecked, store)
-    LogicalRelation(HadoopFsRelation(index, partitions, columns, None, format, store.hadoop)(session))
+    LogicalRelation(new TableRelation(index, partitions, columns, format, store.hadoop)(session))
   }
 }
 
