@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.errors import HeadwaterError
-from headwater.protocol.column_metadata import COLUMN_ID, PHYSICAL_NAME
+from headwater.protocol.column_metadata import COLUMN_ID, NESTED_IDS, PHYSICAL_NAME
 from headwater.protocol.columns import all_fields, map_fields
 from headwater.protocol.types import ArrayType, MapType, PrimitiveType, StructField, StructType
 from headwater.schema.evolution import NewColumn, add_columns
@@ -15,6 +15,7 @@ from headwater.schema.mapping import (
     assign,
     check_enabling,
     check_mode_change,
+    keep,
     logical_path,
     max_column_id,
     physical_path,
@@ -101,3 +102,61 @@ def test_mode_changes():
     for old, new in [("none", "id"), ("name", "id"), ("name", "none"), ("id", "name")]:
         with pytest.raises(HeadwaterError, match="DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE"):
             change(old, new)
+
+
+NAMES = ["a", "A", "b", "c"]
+KEYS = [COLUMN_ID, PHYSICAL_NAME, NESTED_IDS]
+
+
+def schemas(kinds):
+    fields = st.builds(StructField, st.sampled_from(NAMES), kinds, st.booleans())
+    several = st.lists(fields, min_size=1, max_size=4, unique_by=lambda field: field.name.lower())
+    return several.map(lambda found: StructType(tuple(found)))
+
+
+KINDS = st.recursive(
+    st.sampled_from([INT, STRING]),
+    lambda inner: st.one_of(
+        st.builds(ArrayType, inner, st.booleans()),
+        st.builds(MapType, inner, inner, st.booleans()),
+        schemas(inner),
+    ),
+    max_leaves=6,
+)
+
+
+def types(schema):
+    """All fields and their types, by path in lower case; what structs have and nullability are left out."""
+    return {tuple(map(str.lower, path)): (shape(field.type), field) for path, field in all_fields(schema)}
+
+
+def shape(kind):
+    match kind:
+        case StructType():
+            return "struct"
+        case ArrayType():
+            return ("array", shape(kind.element))
+        case MapType():
+            return ("map", shape(kind.key), shape(kind.value))
+    return kind
+
+
+@given(schemas(KINDS), schemas(KINDS), st.booleans())
+def test_columns_that_stay_the_same_keep_their_ids(old, new, nested):
+    """Rows that replace a table's bring the same column if its name and type are the same, and so is what it is in."""
+    before, highest = assign(old, 0, nested=nested)
+    after, last = assign(keep(new, before), highest, nested=nested)
+    assert strip(after) == strip(new)
+    had, has = types(before), types(after)
+    numbers = []
+    for path, (_, field) in has.items():
+        above = [path[:length] for length in range(1, len(path) + 1) if path[:length] in has]
+        stays = all(each in had and had[each][0] == has[each][0] for each in above)
+        ids = [field.metadata[COLUMN_ID], *field.metadata.get(NESTED_IDS, {}).values()]
+        if stays:
+            assert [field.metadata.get(key) for key in KEYS] == [had[path][1].metadata.get(key) for key in KEYS]
+        else:
+            assert min(ids) > highest
+        numbers += ids
+    assert len(set(numbers)) == len(numbers)
+    assert last == max(highest, *numbers)

@@ -125,8 +125,26 @@ KEPT = {
 }
 
 
-@pytest.mark.parametrize("way", ["save", "saveAsTable", "writeTo"])
-def test_overwrite_schema_keeps_all_but_the_columns(spark, data, fails, settings, database, way):
+WAYS = ["save", "saveAsTable", "writeTo"]
+
+
+@pytest.fixture
+def overwrite_schema(spark):
+    def run(frame, table, way):
+        if way == "writeTo":
+            frame.writeTo(table).option("overwriteSchema", True).overwrite(F.lit(True))
+            return
+        writer = frame.write.format("delta").mode("overwrite").option("overwriteSchema", True)
+        if way == "save":
+            writer.save(spark.sql(f"DESCRIBE DETAIL {table}").first().location)
+        else:
+            writer.saveAsTable(table)
+
+    return run
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_overwrite_schema_keeps_all_but_the_columns(spark, data, fails, settings, database, overwrite_schema, way):
     """What was set for the table holds for the rows to come, whoever brings them and whatever sessions have by
     default.
     """
@@ -144,14 +162,9 @@ def test_overwrite_schema_keeps_all_but_the_columns(spark, data, fails, settings
 
     before = facts()
     assert before[0].items() >= KEPT.items()
-    path = spark.sql("DESCRIBE DETAIL t").first().location
 
     def overwrite(frame):
-        if way == "writeTo":
-            frame.writeTo("t").option("overwriteSchema", True).overwrite(F.lit(True))
-        else:
-            writer = frame.write.format("delta").mode("overwrite").option("overwriteSchema", True)
-            writer.save(path) if way == "save" else writer.saveAsTable("t")
+        overwrite_schema(frame, "t", way)
 
     with settings({"spark.databricks.delta.properties.defaults.appendOnly": "true"}):
         overwrite(data.select("id", "x"))
@@ -164,6 +177,37 @@ def test_overwrite_schema_keeps_all_but_the_columns(spark, data, fails, settings
     spark.sql("INSERT INTO t (id) VALUES (50)")
     changes = spark.sql("SELECT _change_type, id FROM table_changes('t', 5, 5)").collect()
     assert [tuple(row) for row in changes] == [("insert", 50)]
+
+
+@pytest.mark.parametrize(("way", "mode"), [("save", "name"), ("saveAsTable", "id"), ("writeTo", "name")])
+def test_overwrite_schema_does_not_end_feeds_of_the_same_columns(
+    spark, rows, fails, database, overwrite_schema, tmp_path, way, mode
+):
+    spark.sql(
+        "CREATE TABLE t (id INT, st STRUCT<a: INT>) USING delta "
+        f"TBLPROPERTIES ('delta.columnMapping.mode' = '{mode}', 'delta.enableChangeDataFeed' = 'true')"
+    )
+
+    def streamed():
+        stream = spark.readStream.option("readChangeFeed", True).option("startingVersion", 0).table("t")
+        options = {"checkpointLocation": f"{tmp_path}/c"}
+        writer = stream.select("_change_type", "id", "st.a").writeStream.format("delta").options(**options)
+        writer.trigger(availableNow=True).toTable("seen").awaitTermination()
+        return rows("SELECT * FROM seen", ordered=False)
+
+    spark.sql("INSERT INTO t SELECT 1, struct(1 AS a)")
+    first = streamed()
+    for value in (2, 3):
+        overwrite_schema(spark.sql(f"SELECT {value} AS id, struct({value} AS a) AS st"), "t", way)
+    expected = [("insert", 1, 1), ("delete", 1, 1), ("insert", 2, 2), ("delete", 2, 2), ("insert", 3, 3)]
+    assert first == expected[:1]
+    assert sorted(streamed()) == sorted(expected)
+    changes = "SELECT _change_type, id, st.a FROM table_changes('t', 0)"
+    assert sorted(rows(changes, ordered=False)) == sorted(expected)
+    overwrite_schema(spark.sql("SELECT 4 AS id, struct('x' AS a, 5 AS b) AS st, 6 AS n"), "t", way)
+    assert rows("SELECT * FROM t") == [(4, ("x", 5), 6)]
+    with fails("DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE", "st.a"):
+        rows(changes)
 
 
 def test_replace_where_and_dynamic(data, read, fails, tmp_path):

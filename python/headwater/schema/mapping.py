@@ -155,6 +155,45 @@ class _NestedAssignment:
         return kind
 
 
+def keep(schema: StructType, before: StructType) -> StructType:
+    """The schema of rows that replace all of a mapped table's, with the ids and physical names of the fields that are
+    the same as before: those of equal name, ignoring case, and equal type. A struct is the same whatever its fields.
+
+    :param schema: without ids and physical names.
+    """
+    return StructType(tuple(_kept(field, before.find(field.name)) for field in schema))
+
+
+def _kept(field: StructField, before: StructField | None) -> StructField:
+    if before is None or not _is_same(field.type, before.type):
+        return field
+    own = {key: value for key, value in before.metadata.items() if key.startswith(_PREFIX)}
+    return replace(field, metadata={**field.metadata, **own}, type=_kept_within(field.type, before.type))
+
+
+def _kept_within(kind: DataType, before: DataType) -> DataType:
+    match kind, before:
+        case StructType(), StructType():
+            return keep(kind, before)
+        case ArrayType(), ArrayType():
+            return replace(kind, element=_kept_within(kind.element, before.element))
+        case MapType(), MapType():
+            key, value = _kept_within(kind.key, before.key), _kept_within(kind.value, before.value)
+            return replace(kind, key=key, value=value)
+    return kind
+
+
+def _is_same(kind: DataType, before: DataType) -> bool:
+    match kind, before:
+        case StructType(), StructType():
+            return True
+        case ArrayType(), ArrayType():
+            return _is_same(kind.element, before.element)
+        case MapType(), MapType():
+            return _is_same(kind.key, before.key) and _is_same(kind.value, before.value)
+    return kind == before
+
+
 def strip(schema: StructType) -> StructType:
     """The schema without ids and physical names: for a new table, or one whose mode is none, where they have no
     force.

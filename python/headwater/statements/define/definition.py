@@ -72,8 +72,12 @@ def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot
         raise HeadwaterError(
             "DELTA_CREATE_TABLE_SET_CLUSTERING_TABLE_FEATURE_NOT_ALLOWED", {"feature": CLUSTERING_FEATURES[0]}
         )
+    saved_over = replaced if request.save_mode is not None else None
     configuration = _configuration(request, statement, source, replaced)
-    if properties.COLUMN_MAPPING_MODE.of(configuration) != "none":
+    mode = properties.COLUMN_MAPPING_MODE.of(configuration)
+    if mode != "none":
+        if saved_over is not None and properties.COLUMN_MAPPING_MODE.of(saved_over.metadata.configuration) == mode:
+            schema = mapping.keep(schema, saved_over.schema)
         used = 0 if replaced is None else mapping.max_column_id(replaced.metadata.configuration, replaced.schema)
         schema, highest = mapping.assign(schema, used, nested=iceberg.needs_nested_ids(configuration))
         configuration[properties.MAX_COLUMN_ID.name] = str(highest)
@@ -91,8 +95,8 @@ def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot
         description=request.comment or (source.metadata.description if source is not None else None),
         created_time=clock.milliseconds(),
     )
-    if replaced is not None and request.save_mode is not None:
-        before = replaced.metadata
+    if saved_over is not None:
+        before = saved_over.metadata
         metadata = replace(metadata, name=before.name, description=before.description, created_time=before.created_time)
     extra = [*(CLUSTERING_FEATURES if clustered_by is not None else ()), *_copied_features(source)]
     protocol = protocol_for(metadata, None, extra)

@@ -336,6 +336,8 @@ def evolve_metadata(
     table = snapshot.schema
     if overwrites_schema:
         new = StructType(tuple(StructField(f.name, as_nullable(f.type), True, f.metadata) for f in data))
+        if txn.definition.maps_columns:
+            new = mapping.keep(new, table)
     elif may_evolve(options, statement):
         new = grown_schema(
             snapshot, data, statement, table_name=txn.metadata.name or snapshot.table_path, rows_are_cast=True
@@ -359,7 +361,9 @@ def set_schema(txn: Transaction, schema: StructType) -> None:
     configuration = dict(metadata.configuration)
     if txn.definition.maps_columns:
         nested = iceberg.needs_nested_ids(configuration)
-        schema, highest = mapping.assign(schema, mapping.max_column_id(configuration, schema), nested=nested)
+        # The columns that go count, too: none of their ids comes again.
+        highest = mapping.max_column_id(configuration, txn.definition.schema)
+        schema, highest = mapping.assign(schema, highest, nested=nested)
         configuration[properties.MAX_COLUMN_ID.name] = str(highest)
     check_schema(schema, metadata.partition_columns, configuration)
     changed = replace(metadata, schema_string=schema_string(schema), configuration=configuration)
