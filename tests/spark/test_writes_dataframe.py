@@ -210,6 +210,38 @@ def test_overwrite_schema_does_not_end_feeds_of_the_same_columns(
         rows(changes)
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_overwrite_schema_and_what_names_columns_that_go(spark, fails, database, overwrite_schema, way):
+    """A list of columns is cut short; a constraint is not given up in silence."""
+    spark.sql(
+        "CREATE TABLE t (id INT, v INT, k INT, st STRUCT<a: INT, b: INT>) USING delta "
+        "TBLPROPERTIES ('delta.dataSkippingStatsColumns' = 'v,id,k,st.a,st.b')"
+    )
+    spark.sql("ALTER TABLE t ADD CONSTRAINT small CHECK (id < 100 AND st.a < 100)")
+
+    def properties():
+        return spark.sql("DESCRIBE DETAIL t").first().properties
+
+    before = properties()
+    for lost, query in (("id", "1 AS v"), ("st.a", "1 AS id, struct(1 AS b) AS st"), ("st", "1 AS id")):
+        with fails("DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE", f"column {lost} of", "small", "DROP CONSTRAINT"):
+            overwrite_schema(spark.sql(f"SELECT {query}"), "t", way)
+    assert properties() == before
+    overwrite_schema(spark.sql("SELECT 1 AS ID, array(1) AS k, struct(1 AS a) AS st"), "t", way)
+    assert properties() == {**before, "delta.dataSkippingStatsColumns": "id,st.a"}
+    spark.sql("ALTER TABLE t DROP CONSTRAINT small")
+    overwrite_schema(spark.sql("SELECT array(1) AS id"), "t", way)
+    assert "delta.dataSkippingStatsColumns" not in properties()
+
+
+def test_overwrite_schema_partitions_by_a_column_with_statistics(spark, fails, database):
+    spark.sql("CREATE TABLE t (id INT, p INT) USING delta TBLPROPERTIES ('delta.dataSkippingStatsColumns' = 'id,p')")
+    writer = spark.sql("SELECT 1 AS id, 2 AS p").write.format("delta").mode("overwrite").partitionBy("p")
+    writer.option("overwriteSchema", True).saveAsTable("t")
+    detail = spark.sql("DESCRIBE DETAIL t").first()
+    assert (detail.partitionColumns, detail.properties["delta.dataSkippingStatsColumns"]) == (["p"], "id")
+
+
 def test_replace_where_and_dynamic(data, read, fails, tmp_path):
     path = tmp_path / "t"
     data.write.format("delta").partitionBy("s").save(str(path))

@@ -6,7 +6,7 @@ Statistics". The limit ``delta.dataSkippingNumIndexedCols`` counts leaves in sch
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from headwater.errors import HeadwaterError
 from headwater.protocol import properties
@@ -57,6 +57,37 @@ def _is_plain(kind: DataType) -> bool:
     )
 
 
+def following_statistics_columns(
+    configuration: Mapping[str, str], follow: Callable[[Path], Path | None]
+) -> dict[str, str]:
+    """The properties with a ``delta.dataSkippingStatsColumns`` that follows a change of the columns.
+
+    :param follow: what becomes of a path that is named there; None if nothing does.
+    """
+    changed = dict(configuration)
+    named = parse_name_list(changed.get(properties.INDEXED_COLUMNS.name, ""))
+    kept = [path for column in named if (path := follow(column)) is not None]
+    if kept and kept != named:
+        changed[properties.INDEXED_COLUMNS.name] = ",".join(map(format_name, kept))
+    elif kept != named:
+        # An empty list would mean no statistics at all.
+        del changed[properties.INDEXED_COLUMNS.name]
+    return changed
+
+
+def with_possible_statistics_columns(
+    schema: StructType, partition_columns: Sequence[str], configuration: Mapping[str, str]
+) -> dict[str, str]:
+    """The properties of a table that gets other columns: names in ``delta.dataSkippingStatsColumns`` that cannot have
+    statistics any more are left out.
+    """
+
+    def follow(column: Path) -> Path | None:
+        return column if _why_not(schema, partition_columns, column) is None else None
+
+    return following_statistics_columns(configuration, follow)
+
+
 def check_statistics_columns(
     schema: StructType, partition_columns: Sequence[str], configuration: Mapping[str, str]
 ) -> None:
@@ -66,20 +97,25 @@ def check_statistics_columns(
         ``DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_PARTITIONED_COLUMN``,
         ``DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_TYPE``.
     """
-    partitions = {name.lower() for name in partition_columns}
     seen: set[Path] = set()
     for path in parse_name_list(properties.INDEXED_COLUMNS.of(configuration)):
-        name = format_name(path)
-        field = find_path(schema, path)
-        if field is None:
-            raise HeadwaterError("DELTA_COLUMN_NOT_FOUND_IN_SCHEMA", {"columnName": name, "schema": schema.sql()})
-        if path[0].lower() in partitions:
-            raise HeadwaterError("DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_PARTITIONED_COLUMN", {"column": name})
-        if not isinstance(field.type, StructType) and not has_bounds(field.type):
-            raise HeadwaterError(
-                "DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_TYPE", {"column": name, "type": field.type.sql()}
-            )
+        if (error := _why_not(schema, partition_columns, path)) is not None:
+            raise error
         folded = tuple(part.lower() for part in path)
         if folded in seen:
-            raise HeadwaterError("DELTA_DUPLICATE_DATA_SKIPPING_COLUMNS", {"columns": name})
+            raise HeadwaterError("DELTA_DUPLICATE_DATA_SKIPPING_COLUMNS", {"columns": format_name(path)})
         seen.add(folded)
+
+
+def _why_not(schema: StructType, partition_columns: Sequence[str], path: Path) -> HeadwaterError | None:
+    """The error of a path that cannot have statistics; None for one that can."""
+    name, field = format_name(path), find_path(schema, path)
+    if field is None:
+        return HeadwaterError("DELTA_COLUMN_NOT_FOUND_IN_SCHEMA", {"columnName": name, "schema": schema.sql()})
+    if path[0].lower() in {column.lower() for column in partition_columns}:
+        return HeadwaterError("DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_PARTITIONED_COLUMN", {"column": name})
+    if not isinstance(field.type, StructType) and not has_bounds(field.type):
+        return HeadwaterError(
+            "DELTA_COLUMN_DATA_SKIPPING_NOT_SUPPORTED_TYPE", {"column": name, "type": field.type.sql()}
+        )
+    return None

@@ -5,11 +5,16 @@ Spark says it, as the texts are SQL; each is resolved once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from headwater.bridge.statement import Statement
-from headwater.protocol.columns import Path
+from headwater.errors import HeadwaterError
+from headwater.protocol.actions import Metadata
+from headwater.protocol.columns import Path, find_path, format_name
 from headwater.protocol.types import StructType, schema_string
 from headwater.schema import visible
-from headwater.schema.reshaping import without
+from headwater.schema.constraints import Check, check_constraints
+from headwater.schema.reshaping import paths_of, without
 
 
 class ColumnUses:
@@ -35,3 +40,33 @@ class ColumnUses:
             found = self._statement.condition(sql, text).columns
             self._known[sql] = None if found is None else frozenset(name.lower() for name in found)
         return self._known[sql]
+
+
+def refuse_constraints(uses: ColumnUses, checks: Sequence[Check], path: Path, change: str, table: str) -> None:
+    """Refuse a change of a column that constraints use.
+
+    :raises HeadwaterError: ``DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE``.
+    """
+    used = [f"{check.name}: {check.sql}" for check in checks if uses.column(check.sql, path)]
+    if used:
+        raise HeadwaterError(
+            "DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE",
+            {
+                "operation": change,
+                "columnName": format_name(path),
+                "tableName": table,
+                "constraints": "; ".join(used),
+            },
+        )
+
+
+def refuse_lost_columns(statement: Statement, before: Metadata, schema: StructType, table: str) -> None:
+    """Refuse other columns for a table that keeps its CHECK constraints, if one uses a column that is gone.
+
+    :raises HeadwaterError: ``DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE``.
+    """
+    checks = check_constraints(before.configuration)
+    uses = ColumnUses(statement, before.schema)
+    for path in paths_of(before.schema) if checks else ():
+        if find_path(schema, path) is None:
+            refuse_constraints(uses, checks, path, "drop", table)

@@ -38,6 +38,7 @@ from headwater.protocol.columns import (
     type_at,
 )
 from headwater.protocol.features import supports
+from headwater.protocol.indexed_columns import following_statistics_columns
 from headwater.protocol.types import DataType, StructField, StructType, parse_type
 from headwater.schema.checks import check_reserved_names
 from headwater.schema.constraints import (
@@ -63,7 +64,7 @@ from headwater.schema.reshaping import (
     replace_columns,
     set_nullable,
 )
-from headwater.statements.column_uses import ColumnUses
+from headwater.statements.column_uses import ColumnUses, refuse_constraints
 from headwater.statements.define.definition import enforceable
 from headwater.statements.define.draft import Draft, Operation, RowCheck
 
@@ -240,16 +241,7 @@ def _within_any(path: Sequence[str], columns: Sequence[Path]) -> bool:
 
 
 def _follow_in_statistics_columns(draft: Draft, follow: Callable[[Path], Path | None]) -> None:
-    configuration = dict(draft.metadata.configuration)
-    named = parse_name_list(configuration.get(properties.INDEXED_COLUMNS.name, ""))
-    kept = [path for column in named if (path := follow(column)) is not None]
-    if kept == named:
-        return
-    if kept:
-        configuration[properties.INDEXED_COLUMNS.name] = ",".join(map(format_name, kept))
-    else:
-        # An empty list would mean no statistics at all.
-        del configuration[properties.INDEXED_COLUMNS.name]
+    configuration = following_statistics_columns(draft.metadata.configuration, follow)
     draft.metadata = replace(draft.metadata, configuration=configuration)
 
 
@@ -377,17 +369,18 @@ def _refuse_dependents(draft: Draft, paths: Sequence[Path], change: str) -> None
     # A generated column that is dropped depends on nothing any more.
     generated = [c for c in generated_columns(schema) if change != "drop" or not _within_any((c.name,), paths)]
     for path in paths:
-        fill = {"operation": change, "columnName": format_name(path), "tableName": draft.name}
         checks = [*check_constraints(draft.metadata.configuration), *_kept_invariants(schema, paths, change)]
-        constraints = [f"{check.name}: {check.sql}" for check in checks if uses.column(check.sql, path)]
-        if constraints:
-            raise HeadwaterError(
-                "DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE", {**fill, "constraints": "; ".join(constraints)}
-            )
+        refuse_constraints(uses, checks, path, change, draft.name)
         columns = [f"{c.name}: {c.sql}" for c in generated if uses.column(f"({c.sql}) IS NOT NULL", path)]
         if columns:
             raise HeadwaterError(
-                "DELTA_GENERATED_COLUMNS_DEPENDENT_COLUMN_CHANGE", {**fill, "generatedColumns": "; ".join(columns)}
+                "DELTA_GENERATED_COLUMNS_DEPENDENT_COLUMN_CHANGE",
+                {
+                    "operation": change,
+                    "columnName": format_name(path),
+                    "tableName": draft.name,
+                    "generatedColumns": "; ".join(columns),
+                },
             )
 
 

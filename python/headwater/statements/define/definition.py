@@ -24,7 +24,7 @@ from headwater.protocol.clustering import FEATURES as CLUSTERING_FEATURES
 from headwater.protocol.column_metadata import GENERATION_EXPRESSION, IDENTITY_HIGH_WATER_MARK
 from headwater.protocol.columns import Path, find_path, map_fields, parse_name_list
 from headwater.protocol.features import CATALOG_MANAGED, WRITER_VERSION_WITH_FEATURES, supported_features
-from headwater.protocol.indexed_columns import check_statistics_columns
+from headwater.protocol.indexed_columns import check_statistics_columns, with_possible_statistics_columns
 from headwater.protocol.properties import (
     PROPERTIES,
     check_retention,
@@ -40,6 +40,7 @@ from headwater.schema.constraints import Check, add_constraint, check_constraint
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import check_identity_columns, identity_metadata
 from headwater.statements import notices
+from headwater.statements.column_uses import refuse_lost_columns
 from headwater.statements.commit.managed import own_properties
 from headwater.statements.commit.opening import open_snapshot
 
@@ -73,7 +74,9 @@ def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot
             "DELTA_CREATE_TABLE_SET_CLUSTERING_TABLE_FEATURE_NOT_ALLOWED", {"feature": CLUSTERING_FEATURES[0]}
         )
     saved_over = replaced if request.save_mode is not None else None
-    configuration = _configuration(request, statement, source, replaced)
+    if saved_over is not None:
+        refuse_lost_columns(statement, saved_over.metadata, schema, request.name or f"delta.`{request.table}`")
+    configuration = _configuration(request, statement, source, replaced, schema, partition_columns)
     mode = properties.COLUMN_MAPPING_MODE.of(configuration)
     if mode != "none":
         if saved_over is not None and properties.COLUMN_MAPPING_MODE.of(saved_over.metadata.configuration) == mode:
@@ -184,11 +187,17 @@ def _copied_features(source: Snapshot | None) -> frozenset[str]:
 
 
 def _configuration(
-    request: CreateTableRequest, statement: Statement, source: Snapshot | None, replaced: Snapshot | None
+    request: CreateTableRequest,
+    statement: Statement,
+    source: Snapshot | None,
+    replaced: Snapshot | None,
+    schema: StructType,
+    partition_columns: Sequence[str],
 ) -> dict[str, str]:
     before = {} if replaced is None else replaced.metadata.configuration
     if request.save_mode is not None and replaced is not None:
-        return with_column_names({**before, **for_new_table(request.properties, {})})
+        kept = with_possible_statistics_columns(schema, partition_columns, before)
+        return with_column_names({**kept, **for_new_table(request.properties, {})})
     configuration = for_new_table(request.properties, statement.confs)
     check_retention(configuration, configuration)
     notices.of_properties(configuration, request.table)

@@ -28,6 +28,7 @@ from headwater.log.snapshot import Snapshot, table_exists
 from headwater.protocol import properties
 from headwater.protocol.column_metadata import CURRENT_DEFAULT
 from headwater.protocol.columns import as_nullable, format_name, nullable_in_structs
+from headwater.protocol.indexed_columns import with_possible_statistics_columns
 from headwater.protocol.requirements import needed_features, protocol_for
 from headwater.protocol.types import StructField, StructType, parse_schema, schema_string
 from headwater.schema import iceberg, mapping, visible
@@ -40,6 +41,7 @@ from headwater.schema.evolution import (
 )
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import identity_columns
+from headwater.statements.column_uses import refuse_lost_columns
 from headwater.statements.commit.committing import commit, skip_if_done, transaction
 from headwater.statements.commit.opening import Options, SeenTable, locate, open_same, open_snapshot
 from headwater.statements.commit.rerunning import run_again_after_losses
@@ -338,6 +340,10 @@ def evolve_metadata(
         new = StructType(tuple(StructField(f.name, as_nullable(f.type), True, f.metadata) for f in data))
         if txn.definition.maps_columns:
             new = mapping.keep(new, table)
+        refuse_lost_columns(statement, txn.metadata, new, txn.metadata.name or f"delta.`{snapshot.table_path}`")
+        kept = with_possible_statistics_columns(new, snapshot.partition_columns, txn.metadata.configuration)
+        if kept != txn.metadata.configuration:
+            txn.update_metadata(replace(txn.metadata, configuration=kept))
     elif may_evolve(options, statement):
         new = grown_schema(
             snapshot, data, statement, table_name=txn.metadata.name or snapshot.table_path, rows_are_cast=True
