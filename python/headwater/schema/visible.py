@@ -39,8 +39,9 @@ def changed(then: StructType, now: StructType) -> bool:
 def columns_changed(table: str, then: StructType, now: StructType) -> HeadwaterError:
     """The error that says so; if both have the same columns and types, it shows what else is declared of them."""
     shown = schema_string if then.sql() == now.sql() else StructType.sql
-    values = {"tableName": table, "then": shown(then), "now": shown(now)}
-    return HeadwaterError("DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS", values)
+    return HeadwaterError(
+        "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS", {"tableName": table, "then": shown(then), "now": shown(now)}
+    )
 
 
 def _reads(then: DataType, now: DataType) -> bool:
