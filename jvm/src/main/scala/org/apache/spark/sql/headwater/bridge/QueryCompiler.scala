@@ -6,7 +6,6 @@ import headwater.spark.HeadwaterException
 import headwater.spark.dml.{CollectKeys, CountRow, IsMatched, KeySetAccumulator, RowCounter}
 import headwater.spark.layout.{CurveKey, RangeId}
 import headwater.spark.write.{OptimizedWrite, PositionSet, RaiseRowError}
-import org.apache.spark.internal.config.ConfigEntry
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{
   ExpressionWithUnresolvedIdentifier, UnresolvedAttribute, UnresolvedFunction, UnresolvedRelation
@@ -132,29 +131,29 @@ object QueryCompiler {
   private def parser(session: SparkSession) = session.asInstanceOf[ClassicSession].sessionState.sqlParser
 
   /** Settings by which Spark's parser gives a text another meaning, without [[TypeRules]]. */
-  private val TextRules: Seq[ConfigEntry[_]] = Seq(
-    SQLConf.ESCAPED_STRING_LITERALS,
-    SQLConf.DOUBLE_QUOTED_IDENTIFIERS,
-    SQLConf.SUPPORT_QUOTED_REGEX_COLUMN_NAME,
-    SQLConf.ENFORCE_RESERVED_KEYWORDS,
-    SQLConf.LEGACY_CONSECUTIVE_STRING_LITERALS,
-    SQLConf.LEGACY_EXPONENT_LITERAL_AS_DECIMAL_ENABLED,
-    SQLConf.LEGACY_INTERVAL_ENABLED,
-    SQLConf.LEGACY_DUPLICATE_BETWEEN_INPUT,
-    SQLConf.LEGACY_SETOPS_PRECEDENCE_ENABLED,
-    SQLConf.LEGACY_HAVING_WITHOUT_GROUP_BY_AS_WHERE,
-    SQLConf.ANSI_RELATION_PRECEDENCE)
+  private val TextRules: Seq[String] = Seq(
+    SQLConf.ESCAPED_STRING_LITERALS.key,
+    SQLConf.DOUBLE_QUOTED_IDENTIFIERS.key,
+    SQLConf.SUPPORT_QUOTED_REGEX_COLUMN_NAME.key,
+    SQLConf.ENFORCE_RESERVED_KEYWORDS.key,
+    "spark.sql.legacy.consecutiveStringLiterals.enabled",
+    SQLConf.LEGACY_EXPONENT_LITERAL_AS_DECIMAL_ENABLED.key,
+    SQLConf.LEGACY_INTERVAL_ENABLED.key,
+    SQLConf.LEGACY_DUPLICATE_BETWEEN_INPUT.key,
+    SQLConf.LEGACY_SETOPS_PRECEDENCE_ENABLED.key,
+    SQLConf.LEGACY_HAVING_WITHOUT_GROUP_BY_AS_WHERE.key,
+    SQLConf.ANSI_RELATION_PRECEDENCE.key)
 
   /** Settings that say which type the word TIMESTAMP names. */
-  private val TypeRules: Seq[ConfigEntry[_]] = Seq(SQLConf.TIMESTAMP_TYPE)
+  private val TypeRules: Seq[String] = Seq(SQLConf.TIMESTAMP_TYPE.key)
 
   private val Rules = TextRules ++ TypeRules
 
   private def withDefaultRules[T](session: SparkSession)(work: => T): T = withDefaults(session, Rules)(work)
 
-  private def withDefaults[T](session: SparkSession, rules: Seq[ConfigEntry[_]])(work: => T): T = {
+  private def withDefaults[T](session: SparkSession, rules: Seq[String])(work: => T): T = {
     val plain = SparkInternals.conf(session).clone()
-    rules.foreach(plain.unsetConf(_))
+    rules.foreach(plain.unsetConf)
     // Spark would put settings, and variables of the process, into the text: `${env:HOME}`.
     plain.setConf(SQLConf.VARIABLE_SUBSTITUTE_ENABLED, false)
     SQLConf.withExistingConf(plain)(work)
