@@ -153,7 +153,8 @@ object QueryCompiler {
 
   private def withDefaults[T](session: SparkSession, rules: Seq[String])(work: => T): T = {
     val plain = SparkInternals.conf(session).clone()
-    rules.foreach(plain.unsetConf)
+    // Spark warns of deprecated ones, whether they are set or not.
+    rules.filter(plain.contains).foreach(plain.unsetConf)
     // Spark would put settings, and variables of the process, into the text: `${env:HOME}`.
     plain.setConf(SQLConf.VARIABLE_SUBSTITUTE_ENABLED, false)
     SQLConf.withExistingConf(plain)(work)
