@@ -63,7 +63,7 @@ final class HadoopFiles(conf: Configuration, store: String => StoreOptions, conf
   }
 
   /**
-   * `[[path, size, modificationTime, tag]]` of the files in a directory from the name `startName` on, sorted; null if there is no directory.
+   * `[[path, size, modificationTime, tag]]` of the files in a directory from the name `startName` on, sorted; null without a directory.
    */
   def listFrom(directory: String, startName: String): String = on(directory) { (fs, path) =>
     try {
