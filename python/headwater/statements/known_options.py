@@ -66,7 +66,9 @@ STREAMS = (
 #: Of writes, batch and stream.
 WRITES = (
     Option("mergeSchema", "true: the write may add columns"),
-    Option("overwriteSchema", "true: an overwrite may replace the columns; properties, constraints and ids of columns stay"),
+    Option(
+        "overwriteSchema", "true: an overwrite may replace the columns; properties, constraints and ids of columns stay"
+    ),
     Option("userMetadata", "a text for the history"),
     Option("optimizeWrite", "true or false: whether rows are gathered into few, large files"),
     Option("dataChange", "false: the write only rearranges rows"),
