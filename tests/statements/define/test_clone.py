@@ -25,7 +25,7 @@ from headwater.statements.commit import opening
 from headwater.statements.commit.committing import file_of
 from headwater.statements.commit.opening import CACHE, open_snapshot
 from headwater.stores import LocalStore, absolute_path
-from headwater.transaction import Transaction
+from headwater.transaction import Transaction, wait_for_maintenance
 from support.faults.faulty_store import Fault, FaultyStore
 from support.recording_statement import RecordingStatement
 from support.requests import actions, called, create_request, create_table, data_file, log_of, schema_json
@@ -148,6 +148,7 @@ def test_a_clone_is_a_table_of_its_own_with_the_files_of_another(table, statemen
     clone(tmp_path / "c1", table, statement, version=1)
     assert where(tmp_path / "c1") == where(table, 1)
     clone(tmp_path / "cc", target, statement)
+    assert wait_for_maintenance(60)
     shutil.rmtree(target)
     assert where(tmp_path / "cc") == where(table)
 
@@ -384,6 +385,7 @@ def test_a_deep_clone_has_copies_and_goes_on_where_it_was_cut_off(table, stateme
     assert info["operationParameters"].items() >= said.items()
     assert (info["operationMetrics"]["numCopiedFiles"], info["operationMetrics"]["copiedFilesSize"]) == ("3", "21")
     # It needs its source no more. What lies in the folder of a new one must be such copies.
+    assert wait_for_maintenance(60)
     shutil.rmtree(table)
     assert rows_of(target) == wanted
     (tmp_path / "full").mkdir()
@@ -535,6 +537,7 @@ def test_files_that_vanish(table, statement, tmp_path):
     said = refused("HEADWATER_CLONE_FILES_MISSING", target, table, statement, arguments=arguments)
     assert f"{table}/z" in said
     statement._copy = copy
+    assert wait_for_maintenance(60)
     shutil.rmtree(table)
     said = refused("HEADWATER_CLONE_FILES_MISSING", target, between, statement, arguments=arguments)
     assert str(table) in said
