@@ -540,11 +540,7 @@ class _Conversion:
         """Write a file of metadata under a name of its own; its location."""
         path = f"{self._directory}/{kind}-{self._snapshot_id}-{uuid.uuid4().hex}.avro"
         self._files.append(path)
-        try:
-            self._store.put_once(path, content)
-        except FileNotFoundError:  # the directory is not there, on stores that have some
-            self._store.make_directory(self._directory)
-            self._store.put_once(path, content)
+        metadata.put_once(self._store, path, content)
         return metadata.location(path)
 
 

@@ -78,7 +78,7 @@ def location(path: str) -> str:
 
 
 def newest(table_path: str, store: Store) -> Current | None:
-    """The newest metadata file; None where there is none."""
+    """The newest metadata file; None if the table has no such file."""
     hinted = number = _hinted(table_path, store)
     if number is None:
         # Whoever wrote the first may have been cut off before the hint.
@@ -111,16 +111,17 @@ def publish(table_path: str, store: Store, number: int, content: Mapping[str, An
 
     :raises FileExistsError: another writer made it.
     """
-    path, data = path_of(table_path, number), json.dumps(content, separators=(",", ":")).encode()
-    try:
-        store.put_if_absent(path, data)
-    except FileNotFoundError:  # the directory is not there, on stores that have some
-        store.make_directory(f"{table_path}/{DIRECTORY}")
-        store.put_if_absent(path, data)
-    except FileExistsError:
-        if store.read(path) != data:  # else it is this writer's, and the answer of the store was lost
-            raise
+    put_once(store, path_of(table_path, number), json.dumps(content, separators=(",", ":")).encode())
     point_to(table_path, store, number)
+
+
+def put_once(store: Store, path: str, data: bytes) -> None:
+    """The same as the store's, for a file in a table's folder of metadata, which need not be there."""
+    try:
+        store.put_once(path, data)
+    except FileNotFoundError:  # the directory is not there, on stores that have some
+        store.make_directory(path.rpartition("/")[0])
+        store.put_once(path, data)
 
 
 def point_to(table_path: str, store: Store, number: int) -> None:
