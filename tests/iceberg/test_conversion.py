@@ -429,7 +429,7 @@ def test_a_partition_column_is_renamed(tmp_path, only_asked):
     first = rename("p", "q")
     assert rename("q", "r") == first
     assert read_by_pyiceberg(table.path, row_filter="r = 'b'")["id"].to_pylist() == [2]
-    # No column may have the name of another one's partition field, so the snapshots before are not to be had.
+    # No column may have the name of another one's partition field, so the snapshots before cannot be read.
     assert not rename("id", "p") & first
     assert read_by_pyiceberg(table.path, row_filter="r = 'b'")["p"].to_pylist() == [2]
 

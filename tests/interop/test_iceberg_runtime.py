@@ -77,7 +77,7 @@ def test_it_reads_every_type(spark: Any, settings: Any, iceberg: IcebergSpark, t
 
 
 def test_its_aggregates_are_those_of_a_scan(spark: Any, settings: Any, iceberg: IcebergSpark, tmp_path: Path) -> None:
-    """It answers some from the manifests, so no bound there may be taken for a value that is none."""
+    """It answers some from the manifests, so a bound there that is no value of the table must not count as one."""
     columns = {
         "i": ("INT", "-7", "3"),
         "b": ("BIGINT", "-9007199254740993", "9007199254740993"),

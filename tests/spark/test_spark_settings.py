@@ -56,7 +56,7 @@ def test_values_of_a_condition_are_no_text(spark: Any, database: str, settings: 
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 def test_no_setting_changes_a_table(spark: Any, tmp_path: Path, expected: Any) -> None:
-    """Every boolean and enumerated setting; many at once, and each alone of those that changed something."""
+    """Every boolean and enumerated setting; many at once, then each alone if some of them changed something."""
 
     def changes(given: Any) -> bool:
         return story(spark, tmp_path / "t", dict(given)) != expected

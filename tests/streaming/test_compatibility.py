@@ -91,7 +91,7 @@ def names_in_files(metadata: Metadata) -> dict[Path, Path]:
 
 @pytest.mark.parametrize("backfilling", [False, True])
 def test_what_a_stream_reads_on_through_leaves_columns_where_they_were(backfilling):
-    """Whether the stream comes to a newer definition or begins with an older one than it reads with."""
+    """Whether the stream meets a newer definition or begins with an older one than it reads with."""
     passed = refused = 0
     for seed in range(1000):
         story = Story(seed)

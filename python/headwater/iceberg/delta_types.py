@@ -1,7 +1,7 @@
 """The Delta columns of an Iceberg schema, and the texts of its partition values.
 
-Owns the step from the JSON of a schema to columns with mapping: field ids become column ids, and the names are physical
-names, too, unless files have other columns by them (:mod:`headwater.statements.define.iceberg_table`). Follows the
+Owns the step from the JSON of a schema to columns with mapping: field ids become column ids, and the names also become
+physical names, unless files have other columns by them (:mod:`headwater.statements.define.iceberg_table`). Follows the
 chapters "Schemas and Data Types" and "Partition Transforms" of Iceberg's specification, and the protocol's chapters
 "Column Mapping", "Type Widening" and "Partition Value Serialization". Promise: what Delta has no type for is a
 :class:`NotDelta` that names it.

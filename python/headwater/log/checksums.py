@@ -4,10 +4,10 @@ Owns the content of the file, and reading, writing and comparing it. Follows the
 File". A :class:`Checksum` holds plain values and does not know snapshots: a snapshot makes one of itself, and loading a
 snapshot compares the two.
 
-A checksum is optional and never replaced: where one exists already, there is nothing to write. Only one of another
-table that was here before is: no reader uses it. The list of all files,
-which the protocol allows, is left out, because it would make the cost of a commit grow with the table. A snapshot that
-differs from its checksum is refused: one of the two is wrong, and nothing shows which.
+A checksum is optional. If one exists already, there is nothing to write, unless it is of another table that was here
+before: no reader uses such a checksum, and it is replaced. The list of all files, which the protocol allows, is left
+out, because it would make the cost of a commit grow with the table. A snapshot that differs from its checksum is
+refused: one of the two is wrong, and nothing shows which.
 """
 
 from __future__ import annotations

@@ -173,8 +173,8 @@ def list_newer(table_path: str, store: Store, known: LogSegment) -> LogListing |
 
 
 def sort_files(table_path: str, files: Iterable[FileInfo], start: int = 0) -> LogListing:
-    """The listing's files by kind; a checkpoint with missing parts is none, and an empty file is no checkpoint, nor is
-    one of a version that the log has not.
+    """The listing's files by kind; a checkpoint does not count if parts of it are missing, if its file is empty, or if
+    the log does not have its version.
     """
     commits: dict[int, FileInfo] = {}
     compactions: list[CommitRange] = []
@@ -324,8 +324,8 @@ def _fits(compaction: CommitRange, listing: LogListing) -> bool:
 
 
 def is_older_than_commit(checkpoint: CheckpointFiles, listing: LogListing) -> bool:
-    """Whether a checkpoint may be of a table that was here before: it is older than the commit of its version, as that
-    of a log that was copied may be, too.
+    """Whether a checkpoint may be of a table that was here before: it is older than the commit of its version. The
+    checkpoint of a log that was copied may also be older.
     """
     commit = listing.commits.get(checkpoint.version)
     return commit is not None and any(f.modification_time < commit.modification_time for f in checkpoint.files)

@@ -222,8 +222,8 @@ class SnapshotCache:
 
 @dataclass(frozen=True)
 class _Weight:
-    """What tables take: bytes of memory, open files and bytes of those that are copies; and how many live files their
-    newest versions have.
+    """What tables take: bytes of memory, open files, and the bytes of open files that are copies; and how many live
+    files their newest versions have.
     """
 
     bytes: int = 0

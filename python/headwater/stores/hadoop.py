@@ -100,8 +100,8 @@ class HadoopFiles(Protocol):
         """
 
     def statuses(self, paths: Sequence[str]) -> Sequence[tuple[int, int, str] | None]:
-        """(size in bytes, modification time in milliseconds, tag) of each file, None where there is none, all at
-        once.
+        """(size in bytes, modification time in milliseconds, tag) of each file, None if the file does not exist,
+        all at once.
         """
 
     def read(self, path: str) -> bytes:
@@ -433,7 +433,7 @@ class GenerationStore(TriedStore):
 
     @staticmethod
     def _info(path: str, size: int, modification_time: int, tag: str) -> FileInfo:
-        # Google's client has no tag, and gives the milliseconds of a single object, too: they tell objects apart.
+        # Google's client has no tag, and also gives the milliseconds of a single object: they tell objects apart.
         return FileInfo(path, size, modification_time, tag)
 
     def _refuses_a_second(self, probe: str) -> bool:

@@ -95,7 +95,7 @@ class _OfOneTable(Store):
         try:
             self._check()
         except HeadwaterError:
-            # A table that has taken the place may have a file of this name, too.
+            # A table that has taken the place may also have a file of this name.
             with contextlib.suppress(OSError):
                 if self._inner.read(path) == data:
                     self._inner.delete(path)

@@ -58,8 +58,8 @@ class NewTable(NamedTuple):
 
 
 def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot | None) -> NewTable:
-    """The definition a request declares; a replaced table keeps its id and what its protocol had. One whose rows are
-    saved anew keeps all but its columns and how they are laid out.
+    """The definition a request declares; a replaced table keeps its id and what its protocol had. If a save
+    overwrites the table, it keeps all but its columns and their layout.
 
     :raises HeadwaterError: those of the schema's checks; Spark's own for an expression that does not resolve.
     """

@@ -367,7 +367,7 @@ def set_schema(txn: Transaction, schema: StructType) -> None:
     configuration = dict(metadata.configuration)
     if txn.definition.maps_columns:
         nested = iceberg.needs_nested_ids(configuration)
-        # The columns that go count, too: none of their ids comes again.
+        # The columns that go also count: no new column gets one of their ids.
         highest = mapping.max_column_id(configuration, txn.definition.schema)
         schema, highest = mapping.assign(schema, highest, nested=nested)
         configuration[properties.MAX_COLUMN_ID.name] = str(highest)

@@ -14,7 +14,7 @@ private[bridge] object CatalogSettings {
 
   /**
    * Whether a setting is one of such a catalog that the handler gets. A secret of the application goes to the application's addresses only:
-   * a session that sets another address sets the secret for it, too.
+   * a session that sets another address must also set its secret.
    */
   def isOne(conf: SQLConf, application: => SparkConf, key: String): Boolean =
     key.startsWith(Prefix) && {

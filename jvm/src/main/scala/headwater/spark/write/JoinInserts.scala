@@ -110,6 +110,6 @@ case class JoinInserts(session: SparkSession) extends Rule[LogicalPlan] {
   private def hasSameColumns(one: LogicalPlan, other: LogicalPlan): Boolean = one.output.size == other.output.size &&
     one.output.zip(other.output).forall { case (a, b) => a.name == b.name && SparkInternals.isSameType(a.dataType, b.dataType) }
 
-  /** The same rows: the columns of both queries may be those of one source. */
+  /** The same rows: both queries may have the columns of one source. */
   private def renewed(query: LogicalPlan): LogicalPlan = Project(query.output.map(column => Alias(column, column.name)()), query)
 }
