@@ -22,7 +22,7 @@ from support.dml.checking import version_of
 #: Statements about each of the tables, all types among them; half a minute for all on two cores.
 EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", "5"))
 SHAPES = ("vectors", "copies", "partitions")
-FIRST_SEED = Random().randrange(10**6) if "HEADWATER_TEST_EXAMPLES" in os.environ else 0
+FIRST_SEED = int(os.environ.get("HEADWATER_TEST_SEED", "0"))
 ZONES = ("UTC", "America/Los_Angeles", "Asia/Kolkata")
 FACES = r"repeat('\U0001F600', 40)"
 

@@ -145,7 +145,7 @@ class Table:
 
 
 def test_random_queries(spark, settings, tmp_path):
-    draw = random.Random(int(os.environ.get("HEADWATER_SEED", "7")))
+    draw = random.Random(int(os.environ.get("HEADWATER_TEST_SEED", "7")))
     answered = 0
     for example in range(int(os.environ.get("HEADWATER_TEST_EXAMPLES", "1"))):
         table = Table(spark, draw, tmp_path / str(example))

@@ -100,7 +100,7 @@ def test_fewer_files_the_same_rows(spark, settings, text, files):
 @pytest.mark.random
 def test_random_joins_read_the_same_rows(spark, settings):
     """Each query with pruning, and without: the list of keys, their range, several joins, kinds of joins."""
-    draw = random.Random(int(os.environ.get("HEADWATER_SEED", "4")))
+    draw = random.Random(int(os.environ.get("HEADWATER_TEST_SEED", "4")))
     for _ in range(int(os.environ.get("HEADWATER_TEST_EXAMPLES", "3"))):
         column = draw.choice(["n", "day", "text", "price", "real", "kind"])
         kind = draw.choice(["JOIN", "LEFT SEMI JOIN", "LEFT JOIN", "LEFT ANTI JOIN", "RIGHT JOIN"])
@@ -157,7 +157,7 @@ def has_one(add, numbers) -> bool:
 @pytest.mark.random
 def test_random_changes_are_the_same(spark, settings, tmp_path):
     """Each statement with pruning, and without it on a copy."""
-    draw = random.Random(int(os.environ.get("HEADWATER_SEED", "5")))
+    draw = random.Random(int(os.environ.get("HEADWATER_TEST_SEED", "5")))
     for example in range(int(os.environ.get("HEADWATER_TEST_EXAMPLES", "1"))):
         ours, others = (f"delta.`{tmp_path}/{example}-{side}`" for side in ("ours", "others"))
         with settings({"spark.sql.files.maxRecordsPerFile": "150"}):

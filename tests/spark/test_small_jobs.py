@@ -92,7 +92,7 @@ def query(draw: random.Random, depth: int) -> str:
 
 @pytest.mark.random
 def test_no_node_produces_more_rows_than_the_bound(spark, settings, tmp_path):
-    draw = random.Random(int(os.environ.get("HEADWATER_SEED", "14")))
+    draw = random.Random(int(os.environ.get("HEADWATER_TEST_SEED", "14")))
     spark.sql(f"CREATE TABLE delta.`{tmp_path}/few` USING delta AS SELECT id % 2 AS k, id AS v FROM range(40)")
     spark.sql(f"CREATE OR REPLACE TEMP VIEW few AS SELECT * FROM delta.`{tmp_path}/few`")
     bounded = 0

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -65,8 +66,15 @@ def pytest_configure(config: pytest.Config) -> None:
     # Test modules read these when they are imported, in the processes they start, too.
     for name, share in _BUDGETS.items():
         os.environ.setdefault(name, str(int(seconds * share)))
+    # One for all workers: they must collect the same tests, of which some have what was drawn in their names.
+    os.environ.setdefault("HEADWATER_TEST_SEED", str(random.randrange(10**9)))
     config.option.markexpr = "random or soak"
     config.option.timeout = 4 * seconds + 600
+
+
+def pytest_report_header() -> str | None:
+    seed = os.environ.get("HEADWATER_TEST_SEED")
+    return None if seed is None else f"HEADWATER_TEST_SEED={seed} draws the same again"
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
