@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.sql.statements import parse
+from headwater.sql.grammar import parse
+from headwater.sql.grammar.shared import Parsed
 
 
 @pytest.mark.parametrize(
@@ -49,7 +50,7 @@ from headwater.sql.statements import parse
 )
 def test_clones(text, creates, table, arguments):
     for spelled in (text, f"-- why\n{text}"):
-        assert parse(spelled) == {"command": "clone", "table": table, "arguments": arguments, "creates": creates}
+        assert parse(spelled) == Parsed("clone", table, arguments, creates)
 
 
 @pytest.mark.parametrize(

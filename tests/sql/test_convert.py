@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.sql.statements import parse
+from headwater.sql.grammar import parse
+from headwater.sql.grammar.shared import Parsed
 
 
 @pytest.mark.parametrize(
@@ -21,11 +22,7 @@ from headwater.sql.statements import parse
     ],
 )
 def test_statements(text, table, statistics, partitioned_by):
-    assert parse(text) == {
-        "command": "convert_to_delta",
-        "table": table,
-        "arguments": {"statistics": statistics, "partitionedBy": partitioned_by},
-    }
+    assert parse(text) == Parsed("convert_to_delta", table, {"statistics": statistics, "partitionedBy": partitioned_by})
 
 
 @pytest.mark.parametrize(

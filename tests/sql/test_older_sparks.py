@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.sql import older_sparks, scripts
+from headwater.sql import grammar, scripts
+from headwater.sql.grammar.shared import Parsed
 from headwater.sql.older_sparks import for_spark
 
 EVOLVES = "'mergeSchema' = 'true'"
@@ -97,18 +98,14 @@ def test_other_creations_stay_as_they_are(text: str) -> None:
 
 def test_constraints_are_added_and_dropped_by_commands() -> None:
     def asked(text: str, version: str = "4.0.1") -> object:
-        return older_sparks.parse(text, version)
+        return grammar.parse(text, version)
 
     added = {"name": "c d", "expression": "a IN (1, 2) AND b <> ')'"}
     statement = "ALTER TABLE a.b ADD CONSTRAINT `c d` CHECK (a IN (1, 2) AND b <> ')');"
-    assert asked(statement) == {"command": "add_constraint", "table": "a.b", "arguments": added}
+    assert asked(statement) == Parsed("add_constraint", "a.b", added)
     for words, if_exists in (("", False), ("if exists ", True)):
         dropped = {"name": "c", "ifExists": if_exists}
-        assert asked(f"alter table '/p' drop constraint {words}c") == {
-            "command": "drop_constraint",
-            "table": "'/p'",
-            "arguments": dropped,
-        }
+        assert asked(f"alter table '/p' drop constraint {words}c") == Parsed("drop_constraint", "'/p'", dropped)
     assert asked(statement, "4.1.0") is None
     for other in (
         "ADD CONSTRAINT c CHECK (a) b",
@@ -119,8 +116,8 @@ def test_constraints_are_added_and_dropped_by_commands() -> None:
     with pytest.raises(HeadwaterError, match="CONSTRAINT c PRIMARY KEY"):
         asked("ALTER TABLE t ADD CONSTRAINT c PRIMARY KEY (a)")
     named = asked("ALTER TABLE identifier(:t) DROP CONSTRAINT c")
-    assert isinstance(named, dict)
-    assert named["table"] == "identifier(:t)"
+    assert isinstance(named, Parsed)
+    assert named.table == "identifier(:t)"
     script = "BEGIN ALTER TABLE t DROP CONSTRAINT c; END"
     assert scripts.for_spark(script, "4.0.0") == "BEGIN EXECUTE IMMEDIATE 'ALTER TABLE t DROP CONSTRAINT c'; END"
     assert scripts.for_spark(script, "4.1.0") is None

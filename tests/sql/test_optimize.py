@@ -3,7 +3,8 @@
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.sql.statements import parse
+from headwater.sql.grammar import parse
+from headwater.sql.grammar.shared import Parsed
 
 
 def _arguments(**given):
@@ -34,7 +35,7 @@ def _arguments(**given):
 def test_optimize_is_parsed_into_table_condition_and_columns(text, table, arguments, dry):
     command = "optimize_dry_run" if dry else "optimize"
     found = parse(text.rstrip("; ") + dry)
-    assert found == {"command": command, "table": table, "arguments": _arguments(**arguments)}
+    assert found == Parsed(command, table, _arguments(**arguments))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.sql.statements import parse
+from headwater.sql.grammar import parse
+from headwater.sql.grammar.shared import Parsed
 
 
 @pytest.mark.parametrize(
@@ -17,7 +18,7 @@ from headwater.sql.statements import parse
     ],
 )
 def test_reorg_is_parsed_into_table_and_condition(text, table, where):
-    assert parse(text) == {"command": "reorg", "table": table, "arguments": {"where": where}}
+    assert parse(text) == Parsed("reorg", table, {"where": where})
 
 
 @pytest.mark.parametrize(
@@ -40,7 +41,7 @@ def test_what_is_wrong(text):
 
 def test_the_upgrade_to_uniform():
     found = parse("reorg table a.`b` apply (upgrade Uniform (iceberg_compat_version = 2));")
-    assert found == {"command": "upgrade_uniform", "table": "a.`b`", "arguments": {"version": 2}}
+    assert found == Parsed("upgrade_uniform", "a.`b`", {"version": 2})
 
 
 @pytest.mark.parametrize("text", ["REORG", "REORG TABLE", "REORG t APPLY (PURGE)"])

@@ -2,7 +2,8 @@
 
 import pytest
 
-from headwater.sql.statements import parse
+from headwater.sql.grammar import parse
+from headwater.sql.grammar.shared import Parsed
 
 
 @pytest.mark.parametrize(
@@ -18,20 +19,20 @@ from headwater.sql.statements import parse
     ],
 )
 def test_the_beginning_and_the_ends(text, command):
-    assert parse(text) == {"command": command, "table": "", "arguments": {}}
+    assert parse(text) == Parsed(command, "", {})
 
 
 @pytest.mark.parametrize(("level", "arguments"), [("SERIALIZABLE", {"isolation": "serializable"}), ("snapshot", {})])
 def test_an_isolation_level(level, arguments):
     asked = parse(f"START TRANSACTION ISOLATION LEVEL {level};")
-    assert asked == {"command": "begin_transaction", "table": "", "arguments": arguments}
+    assert asked == Parsed("begin_transaction", "", arguments)
     assert parse("START TRANSACTION ISOLATION LEVEL READ COMMITTED") is None
 
 
 def test_a_script_that_is_one_transaction():
     text = "begin atomic\n  INSERT INTO t VALUES ('; END');\n  DELETE FROM t;\nend;"
     script = "BEGIN\n  INSERT INTO t VALUES ('; END');\n  DELETE FROM t;\nend"
-    assert parse(text) == {"command": "atomic", "table": "", "arguments": {"script": script}}
+    assert parse(text) == Parsed("atomic", "", {"script": script})
 
 
 @pytest.mark.parametrize(

@@ -1,61 +1,22 @@
-"""CHECK constraints in statements for a Spark whose parser has none: Spark 4.0.
+"""CREATE TABLE with CHECK constraints for a Spark whose parser has none: Spark 4.0.
 
-Owns ``ALTER TABLE … ADD CONSTRAINT`` and ``DROP CONSTRAINT`` as commands of ours, and CREATE TABLE with CHECK
-constraints in words that such a Spark takes: each becomes a table property, which the JVM makes a constraint again
-before anybody sees the table.
+Owns the same statement in words that such a Spark takes: each constraint becomes a table property, which the JVM makes
+a constraint again before anybody sees the table. :mod:`headwater.sql.grammar.alter` has ALTER TABLE.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from sqlglot import TokenType
 
-from headwater.errors import HeadwaterError
-from headwater.sql.statements import ends_of_table
 from headwater.sql.tokens import Pattern, Token, after, end_of_table, literal, outer, text_of
 
 #: How the properties begin that stand for constraints; the constraint's name follows.
 PROPERTY = "headwater.constraint."
-_ALTER = Pattern("ALTER TABLE")
-_ADD_CHECK = Pattern(r"ADD CONSTRAINT <name> CHECK \(")
-_ADD_KEY = Pattern("ADD CONSTRAINT <name> (PRIMARY KEY|UNIQUE|FOREIGN KEY)")
-_DROP = Pattern("DROP CONSTRAINT [IF EXISTS]")
 _CREATE = Pattern("(CREATE|REPLACE|CREATE OR REPLACE) TABLE [IF NOT EXISTS]")
 _NAMED_CHECK = Pattern(r"CONSTRAINT <name> CHECK \(")
 _CHECK = Pattern(r"CHECK \(")
-
-
-def alteration(text: str, found: Sequence[Token]) -> dict[str, Any] | None:
-    """The command of an ADD or DROP CONSTRAINT; None for any other text.
-
-    :raises HeadwaterError: ``DELTA_UNSUPPORTED_CONSTRAINT`` for a key.
-    """
-    begun = _ALTER.match(found)
-    for end in () if begun is None else sorted(ends_of_table(found, begun.end)):
-        assert begun is not None
-        rest = found[end:]
-        asked = _added(text, rest) or _dropped(rest)
-        if asked is not None:
-            return {"command": asked[0], "table": text_of(text, found, begun.end, end), "arguments": asked[1]}
-    return None
-
-
-def _added(text: str, rest: Sequence[Token]) -> tuple[str, dict[str, Any]] | None:
-    if (added := _ADD_CHECK.match(rest)) is not None and after(rest, added.end - 1) == len(rest):
-        expression = text_of(text, rest, added.end, len(rest) - 1)
-        return "add_constraint", {"name": rest[2].value, "expression": expression}
-    if _ADD_KEY.match(rest) is not None:
-        raise HeadwaterError("DELTA_UNSUPPORTED_CONSTRAINT", {"constraint": text_of(text, rest, 1, len(rest))})
-    return None
-
-
-def _dropped(rest: Sequence[Token]) -> tuple[str, dict[str, Any]] | None:
-    for named in sorted(_DROP.ends(rest), reverse=True):
-        if named + 1 == len(rest) and rest[named].is_part:
-            return "drop_constraint", {"name": rest[named].value, "ifExists": rest[named - 1].is_word_of("EXISTS")}
-    return None
 
 
 def creation(text: str, found: Sequence[Token]) -> str | None:

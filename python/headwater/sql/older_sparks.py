@@ -2,14 +2,13 @@
 
 Owns the same statement in words that those Sparks take: WITH SCHEMA EVOLUTION and REPLACE USING or ON of an INSERT
 become options that mean the same. And the error for CHANGES FROM, which no other words express. CHECK constraints are
-in :mod:`headwater.sql.older_constraints`.
+in :mod:`headwater.sql.older_constraints` and :mod:`headwater.sql.grammar.alter`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from sqlglot import TokenType
 
@@ -21,7 +20,7 @@ from headwater.sql.tokens import Token, after, end_of_table, literal, outer, tex
 #: write of. Spark refuses that write to a table of another format, where it would let an overwrite pass.
 _USING, _ON, _ALIAS = "headwater.replaceUsing", "headwater.replaceOn", "headwater.targetAlias"
 #: The first line of Spark that parses all of them, and the first that parses CHECK constraints.
-_FIRST, _WITH_CONSTRAINTS = (4, 2), (4, 1)
+_FIRST, WITH_CONSTRAINTS = (4, 2), (4, 1)
 _QUERIES = ("SELECT", "VALUES", "TABLE", "FROM", "WITH", "MAP", "REDUCE")
 #: Words after which a query in brackets is part of a condition, and does not follow it.
 _BEFORE_OPERANDS = ("IN", "EXISTS", "ANY", "ALL", "SOME", "AND", "OR", "NOT", "LIKE", "BETWEEN", "WHEN", "THEN", "ELSE")
@@ -34,7 +33,7 @@ def for_spark(text: str, spark_version: str | None) -> str | None:
     :param spark_version: None for the newest.
     :raises HeadwaterError: ``HEADWATER_NEEDS_NEWER_SPARK`` for a form that has no other words.
     """
-    if spark_version is None or _line(spark_version) >= _FIRST:
+    if spark_version is None or not is_before(_FIRST, spark_version):
         return None
     found = tokens(text)
     if not found or found[0].is_word_of("BEGIN"):
@@ -46,7 +45,7 @@ def for_spark(text: str, spark_version: str | None) -> str | None:
                 "HEADWATER_NEEDS_NEWER_SPARK",
                 {"statement": "CHANGES FROM", "version": spark_version, "first": "4.2", "instead": instead},
             )
-    if _line(spark_version) < _WITH_CONSTRAINTS and (created := older_constraints.creation(text, found)) is not None:
+    if is_before(WITH_CONSTRAINTS, spark_version) and (created := older_constraints.creation(text, found)) is not None:
         return created
     start = _outer(found, 0, "INSERT")
     if start is None or (start > 0 and not found[0].is_word_of("EXPLAIN", "WITH")):
@@ -55,16 +54,9 @@ def for_spark(text: str, spark_version: str | None) -> str | None:
     return None if insert is None else text[: found[start].start] + insert
 
 
-def parse(text: str, spark_version: str | None) -> dict[str, Any] | None:
-    """The command of a statement that this Spark lacks and newer ones have, with its table and arguments; else None."""
-    if spark_version is None or _line(spark_version) >= _WITH_CONSTRAINTS:
-        return None
-    found = tokens(text)
-    return older_constraints.alteration(text, found) if found else None
-
-
-def _line(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")[:2])
+def is_before(line: tuple[int, int], spark_version: str | None) -> bool:
+    """Whether a Spark is older than a line. None is the newest."""
+    return spark_version is not None and tuple(int(part) for part in spark_version.split(".")[:2]) < line
 
 
 def _outer(found: Sequence[Token], start: int, *words: str) -> int | None:

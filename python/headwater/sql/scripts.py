@@ -7,7 +7,7 @@ Sparks parse are in words that this one takes.
 
 from __future__ import annotations
 
-from headwater.sql import older_sparks, statements
+from headwater.sql import grammar, older_sparks
 from headwater.sql.tokens import Token, literal, tokens
 
 #: What a statement of a script may follow, beside the end of another.
@@ -30,7 +30,7 @@ def for_spark(text: str, spark_version: str | None = None) -> str | None:
             continue
         end = next((end for end in range(at, len(found)) if _is_end(found[end])), at)
         statement = text[found[at].start : found[end - 1].end] if end > at else ""
-        if statement and (statements.parse(statement) or older_sparks.parse(statement, spark_version)):
+        if statement and grammar.parse(statement, spark_version):
             made += f"{text[written : found[at].start]}EXECUTE IMMEDIATE {literal(statement)}"
             written = found[end - 1].end
         elif statement and (older := older_sparks.for_spark(statement, spark_version)) is not None:

@@ -4,7 +4,7 @@ Owns the tokenizer, sqlglot's for Spark without its list of keywords: every bare
 means in SQL. Owns a small notation for how a statement begins:
 
 - ``OPTIMIZE``: this bare word, in any case;
-- ``<table>``: a table name or a quoted path; ``<name>``: one part of a name; ``<word>``: any bare word;
+- ``<table>``: a table name or a quoted path; ``<name>``: one part of a name; ``<number>``: a number;
 - ``[TABLE]``: may be there; ``(SET|UNSET)``: one of these; ``...``: anything; ``\(``: the character itself.
 
 Promise: a quote, comment or bracket inside a name or string never counts as one, since only the tokenizer reads text.
@@ -13,18 +13,13 @@ Promise: a quote, comment or bracket inside a name or string never counts as one
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from sqlglot import TokenType
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import TokenError
-
-from headwater.errors import HeadwaterError
-
-#: The error for a text, with a reason.
-NotParsed = Callable[[str, str], HeadwaterError]
 
 
 class _Tokenizer(Spark.Tokenizer):
@@ -212,8 +207,8 @@ def _ways(elements: tuple[_Element, ...], found: Sequence[Token], so_far: Match)
 def _is(token: Token, element: str) -> bool:
     if element == "<name>":
         return token.is_part
-    if element == "<word>":
-        return token.is_word
+    if element == "<number>":
+        return token.kind is TokenType.NUMBER
     if element[0] == "\\":
         return token.value == element[1] and not token.is_string
     return token.is_word_of(element)

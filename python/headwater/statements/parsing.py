@@ -12,7 +12,7 @@ from headwater.bridge.messages.define import ParameterMarkersRequest, ParsedStat
 from headwater.bridge.messages.trouble import NotParsedRequest
 from headwater.bridge.statement import Statement
 from headwater.protocol.types import schema_string
-from headwater.sql import elsewhere, older_sparks, scripts, statements, tokens
+from headwater.sql import elsewhere, grammar, older_sparks, scripts, tokens
 from headwater.statements.commit.transactions import COMMIT_SCHEMA
 from headwater.statements.define.clone import CLONE_SCHEMA
 from headwater.statements.maintain.health import HEALTH_SCHEMA
@@ -56,18 +56,18 @@ def parse(request: ParseRequest, statement: Statement) -> ParsedStatement | None
 
     :raises HeadwaterError: ``PARSE_SYNTAX_ERROR``.
     """
-    parsed = statements.parse(request.text) or older_sparks.parse(request.text, statement.spark_version)
+    parsed = grammar.parse(request.text, statement.spark_version)
     if parsed is None:
         return None
-    output = OUTPUT.get(parsed["command"])
-    arguments = msgspec.Raw(msgspec.json.encode(parsed["arguments"]))
+    output = OUTPUT.get(parsed.command)
+    arguments = msgspec.Raw(msgspec.json.encode(parsed.arguments))
     return ParsedStatement(
-        command=parsed["command"],
-        table=parsed["table"],
+        command=parsed.command,
+        table=parsed.table,
         arguments=arguments,
         output=None if output is None else schema_string(output),
-        may_commit=parsed["command"] not in _WITHOUT_COMMIT,
-        creates=parsed.get("creates"),
+        may_commit=parsed.command not in _WITHOUT_COMMIT,
+        creates=parsed.creates,
     )
 
 

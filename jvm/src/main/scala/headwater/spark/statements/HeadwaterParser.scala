@@ -107,7 +107,7 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends Par
 
   /** A statement of ours that Spark would read as something else. */
   private def early(text: String, parameters: Option[ParameterValues]): Option[LogicalPlan] =
-    if (HeadwaterParser.FirstWords.findPrefixOf(text).isEmpty) None else ask(substituted(text, parameters), parameters)
+    if (HeadwaterParser.Early.findPrefixOf(text).isEmpty) None else ask(substituted(text, parameters), parameters)
 
   private def ask(text: String, parameters: Option[ParameterValues]): Option[LogicalPlan] =
     Bridge.call(session, ParseRequest(text)).map { parsed =>
@@ -201,10 +201,12 @@ object HeadwaterParser {
   /** How a string begins, a raw one too. */
   private val Quote = """(?i)r?['"]""".r
 
-  /** Spark would parse `DESCRIBE HISTORY t` as column `t` of a table `HISTORY`, so these go to the handler first. */
-  private val FirstWords = {
+  /** Spark would parse `DESCRIBE HISTORY t` as column `t` of a table `HISTORY`, so the handler is asked first. Python lists the same. */
+  private val FirstWords = Seq("DESC HISTORY", "DESC DETAIL", "DESC HEALTH", "DESCRIBE HISTORY", "DESCRIBE DETAIL", "DESCRIBE HEALTH")
+
+  private val Early = {
     // Possessive, since Java's stack would not hold the ways back of some thousand spaces or comments.
     val blank = raw"(?:\s++|--[^\n]*+\n|/\*.*?\*/)"
-    s"(?is)$blank*+desc(?:ribe)?$blank++(?:history|detail|health)$blank++\\S.*".r
+    s"(?is)$blank*+(?:${FirstWords.map(_.replace(" ", s"$blank++")).mkString("|")})$blank++\\S.*".r
   }
 }

@@ -8,8 +8,8 @@ Spark's parser knows none of them: it takes ``BEGIN … END`` alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from headwater.sql.grammar.shared import Parsed
 from headwater.sql.tokens import Pattern, Token
 
 _STATEMENTS = {
@@ -18,17 +18,16 @@ _STATEMENTS = {
     "rollback_transaction": Pattern("ROLLBACK [TRANSACTION|WORK]"),
 }
 _ATOMIC = Pattern("BEGIN ATOMIC")
+#: No call has this name: Spark's side makes several calls for the command.
+ATOMIC = "atomic"
 
 
-def parse(found: Sequence[Token], text: str) -> dict[str, Any] | None:
-    """The command of a text; None for any other."""
+def parse(found: Sequence[Token], text: str) -> Parsed | None:
     for command, pattern in _STATEMENTS.items():
         if len(found) in set(pattern.ends(found)):
-            isolation = (
-                {"isolation": "serializable"} if any(token.is_word_of("SERIALIZABLE") for token in found) else {}
-            )
-            return {"command": command, "table": "", "arguments": isolation}
+            serializable = any(token.is_word_of("SERIALIZABLE") for token in found)
+            return Parsed(command, "", {"isolation": "serializable"} if serializable else {})
     if _ATOMIC.match(found) is not None and found[-1].is_word_of("END"):
         script = f"BEGIN{text[found[1].end : found[-1].end]}"
-        return {"command": "atomic", "table": "", "arguments": {"script": script}}
+        return Parsed(ATOMIC, "", {"script": script})
     return None

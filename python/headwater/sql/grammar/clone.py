@@ -8,13 +8,14 @@ back as a CREATE TABLE of Spark's, which Spark parses, so that names, properties
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sqlglot import TokenType
 
-from headwater.sql.convert import take_of_files
-from headwater.sql.tokens import NotParsed, Pattern, Token, closing, text_of
+from headwater.sql.grammar.convert import take_of_files
+from headwater.sql.grammar.shared import Parsed, ends_of_table, not_parsed
+from headwater.sql.tokens import Pattern, Token, closing, text_of
 
 _MAKES = Pattern("(CREATE [OR REPLACE]|REPLACE) TABLE [IF NOT EXISTS]")
 _CLONE = Pattern("[SHALLOW|DEEP] CLONE")
@@ -26,30 +27,16 @@ _CLONE_IS = (
 )
 
 
-def parse(
-    found: Sequence[Token], text: str, ends_of_table: Callable[[Sequence[Token], int], set[int]], not_parsed: NotParsed
-) -> dict[str, Any] | None:
-    """The command of a text, with its source as the table, and under ``creates`` the CREATE TABLE that describes the
-    new one; None where it is another statement.
-
-    :param ends_of_table: where a table that begins at a token may end.
-    :raises HeadwaterError: as ``not_parsed`` makes them.
-    """
+def parse(found: Sequence[Token], text: str) -> Parsed | None:
+    """The table is the source."""
     for start in sorted(_MAKES.ends(found), reverse=True):
         for end in sorted(ends_of_table(found, start)):
             if not found[start].is_string and (cloned := _CLONE.match(found[end:])) is not None:
-                return _clone(found, text, end, end + cloned.end, ends_of_table, not_parsed)
+                return _clone(found, text, end, end + cloned.end)
     return None
 
 
-def _clone(
-    found: Sequence[Token],
-    text: str,
-    target_end: int,
-    start: int,
-    ends_of_table: Callable[[Sequence[Token], int], set[int]],
-    not_parsed: NotParsed,
-) -> dict[str, Any]:
+def _clone(found: Sequence[Token], text: str, target_end: int, start: int) -> Parsed:
     """A CLONE whose new table ends at one token, and whose source begins at another."""
 
     def wrong(what: str) -> Exception:
@@ -74,7 +61,7 @@ def _clone(
         raise wrong(f"'{text_of(text, found, at, len(found))}' is not part of it")
     said = "".join(f" {text_of(text, found, *span)}" for span in options.values())
     creates = f"{text_of(text, found, 0, target_end)} USING delta{said}"
-    return {"command": "clone", "table": table, "arguments": arguments, "creates": creates}
+    return Parsed("clone", table, arguments, creates)
 
 
 def _end_of_value(found: Sequence[Token], start: int) -> int:

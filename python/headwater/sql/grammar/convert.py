@@ -7,11 +7,12 @@ which Spark parses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from headwater.errors import HeadwaterError
-from headwater.sql.tokens import NotParsed, Pattern, Token, closing, text_of
+from headwater.sql.grammar.shared import Parsed, ends_of_table, not_parsed
+from headwater.sql.tokens import Pattern, Token, closing, text_of
 
 _CONVERT = Pattern("CONVERT TO DELTA")
 _NO_STATISTICS = Pattern("NO STATISTICS")
@@ -19,14 +20,8 @@ _PARTITIONED_BY = Pattern(r"PARTITIONED BY \(")
 _CONVERT_IS = "CONVERT TO DELTA (t | parquet.`/path`) [NO STATISTICS] [PARTITIONED BY (column type, …)]"
 
 
-def parse(
-    found: Sequence[Token], text: str, ends_of_table: Callable[[Sequence[Token], int], set[int]], not_parsed: NotParsed
-) -> dict[str, Any] | None:
-    """The command of a text with its table and arguments, None where it is another statement.
-
-    :param ends_of_table: where a table that begins at a token may end.
-    :raises HeadwaterError: as ``not_parsed`` makes them; ``DELTA_MISSING_PROVIDER_FOR_CONVERT`` for a path in quotes.
-    """
+def parse(found: Sequence[Token], text: str) -> Parsed | None:
+    """:raises HeadwaterError: ``DELTA_MISSING_PROVIDER_FOR_CONVERT`` for a path in quotes."""
     begin = _CONVERT.match(found)
     if begin is None:
         return None
@@ -42,7 +37,7 @@ def parse(
     if at < len(found):
         rest = text_of(text, found, at, len(found))
         raise not_parsed(text, f"CONVERT is written {_CONVERT_IS}: '{rest}' is not part of it")
-    return {"command": "convert_to_delta", "table": table, "arguments": arguments}
+    return Parsed("convert_to_delta", table, arguments)
 
 
 def take_of_files(found: Sequence[Token], text: str, at: int, arguments: dict[str, Any]) -> int:
