@@ -215,7 +215,7 @@ _ERRORS = re.compile(r"<!-- errors: ([^>]*?) -->")
 def answer_table(command: str) -> str:
     """The columns of a statement's rows, from the code that answers it."""
     from headwater.protocol.types import ArrayType, MapType, StructType
-    from headwater.statements.parsing import OUTPUT
+    from headwater.statements.registry import CALLS
 
     def text(kind: Any) -> str:
         if isinstance(kind, StructType):
@@ -226,7 +226,7 @@ def answer_table(command: str) -> str:
             return f"map of {text(kind.key)} to {text(kind.value)}"
         return {"long": "bigint", "integer": "int"}.get(str(kind.name), str(kind.name))
 
-    rows = [f"| `{field.name}` | {text(field.type)} |" for field in OUTPUT[command].fields]
+    rows = [f"| `{field.name}` | {text(field.type)} |" for field in CALLS[command].output.fields]
     return "\n".join(["| column | type |", "| --- | --- |", *rows])
 
 

@@ -48,8 +48,8 @@ FLOORS: tuple[frozenset[str], ...] = (
 FLOOR = {room: number for number, floor in enumerate(FLOORS) for room in floor}
 #: The same inside ``statements/``: what statements share, then the statements themselves in their order.
 STATEMENTS: tuple[frozenset[str], ...] = (
-    frozenset({"column_uses", "expressions", "failures", "internal_names", "known_options", "refusals", "settings"}),
-    frozenset({"notices"}),
+    frozenset({"calls", "column_uses", "expressions", "internal_names", "known_options", "settings"}),
+    frozenset({"failures", "notices", "refusals"}),
     frozenset({"commit"}),
     frozenset({"files"}),
     frozenset({"maintain"}),
@@ -59,7 +59,7 @@ STATEMENTS: tuple[frozenset[str], ...] = (
     frozenset({"define"}),
     frozenset({"follow"}),
     frozenset({"upsert"}),
-    frozenset({"parsing", "writing"}),
+    frozenset({"parsing", "transactions", "writing"}),
     frozenset({"registry"}),
 )
 STATEMENT_FLOOR = {member: number for number, floor in enumerate(STATEMENTS) for member in floor}

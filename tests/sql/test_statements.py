@@ -2,21 +2,19 @@ import json
 from types import SimpleNamespace
 from typing import cast
 
-import msgspec
 import pytest
 
-from headwater.bridge.messages.define import ParseRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.sql.tokens import at_markers
-from headwater.statements.parsing import parse
+from support.requests import called
 
 #: One whose Spark is the newest.
 _STATEMENT = cast(Statement, SimpleNamespace(spark_version=None))
 
 
 def parsed(text):
-    return json.loads(msgspec.json.encode(parse(ParseRequest(text=text), _STATEMENT)))
+    return called("parse")({"text": text}, _STATEMENT)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +146,7 @@ def test_a_feature_to_drop_is_one_name(text):
     ],
 )
 def test_other_alterations_are_sparks(text):
-    assert parse(ParseRequest(text=text), _STATEMENT) is None
+    assert parsed(text) is None
 
 
 @pytest.mark.parametrize(

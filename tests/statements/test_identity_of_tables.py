@@ -25,8 +25,8 @@ from headwater.protocol.types import schema_string
 from headwater.statements.commit.committing import commit, transaction
 from headwater.statements.commit.open_transactions import OpenTransaction, open_since
 from headwater.statements.commit.opening import Options, open_snapshot
-from headwater.statements.commit.transactions import begin_transaction, commit_transaction, rollback_transaction
 from headwater.statements.maintain.vacuum import vacuum
+from headwater.statements.transactions import begin_transaction, commit_transaction, rollback_transaction
 from headwater.stores import LocalStore, is_same_place, may_be_same_place, store_for
 from headwater.transaction import Transaction, wait_for_maintenance
 from support.commits import SCHEMA, add_file
@@ -79,7 +79,7 @@ class Session:
         self.run(insert)
 
     def commit(self) -> None:
-        self.run(partial(commit_transaction, complete=lambda *_: None), ASKED)
+        self.run(commit_transaction, ASKED)
 
     def rollback(self) -> None:
         self.run(rollback_transaction, ASKED)

@@ -24,15 +24,14 @@ from headwater.statements.commit import open_transactions
 from headwater.statements.commit.committing import commit, removals, transaction
 from headwater.statements.commit.opening import CACHE, Options, locate, open_snapshot
 from headwater.statements.commit.recovery import recover_commit
-from headwater.statements.commit.transactions import (
+from headwater.statements.files import scans
+from headwater.statements.registry import CALLS, HANDLERS
+from headwater.statements.transactions import (
     begin_transaction,
     commit_transaction,
     in_transaction,
     rollback_transaction,
 )
-from headwater.statements.files import scans
-from headwater.statements.files.missing_changes import record_missing_changes
-from headwater.statements.registry import _IN_TRANSACTION, _REFUSALS, HANDLERS
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction, wait_for_maintenance
 from headwater.transaction.only_read import OnlyRead
@@ -88,12 +87,12 @@ class Session:
         def scan(statement):
             known = open_snapshot(path, statement)
             wanted = ScanRequest(table=path, version=known.version, filters=list(filters))
-            return scans.list_scans(ScansRequest(requests=[wanted]), statement)[0]
+            return scans.scans(ScansRequest(requests=[wanted]), statement)[0]
 
         return self.run(scan)
 
     def commit(self):
-        return self.run(lambda statement: commit_transaction(ASKED, statement, record_missing_changes))
+        return self.run(lambda statement: commit_transaction(ASKED, statement))
 
     def rollback(self):
         return self.run(lambda statement: rollback_transaction(ASKED, statement))
@@ -400,7 +399,7 @@ def test_a_statement_of_a_script_does_not_end_it(tables):
     for end in (session.commit, session.rollback, session.begin):
         assert condition_of(end) in ("HEADWATER_TRANSACTION_OF_SCRIPT", "HEADWATER_TRANSACTION_NESTED")
         assert (session.files(tables[0]), Session().files(tables[0])) == ({"0", "1"}, {"0"})
-    session.run(lambda statement: commit_transaction(of_script, statement, record_missing_changes))
+    session.run(lambda statement: commit_transaction(of_script, statement))
     assert Session().files(tables[0]) == {"0", "1"}
 
 
@@ -576,7 +575,7 @@ def test_what_was_cut_off_after_the_first_commit_is_finished_by_who_asks(tables,
 # What is refused by name
 
 
-@pytest.mark.parametrize("name", sorted(HANDLERS.keys() - _IN_TRANSACTION - _REFUSALS))
+@pytest.mark.parametrize("name", sorted(name for name, call in CALLS.items() if not call.in_transaction))
 def test_calls_that_rollback_would_not_undo_are_refused(name):
     session = Session()
     session.begin()

@@ -27,9 +27,8 @@ from headwater.statements.commit.committing import commit, removals, transaction
 from headwater.statements.commit.created_tables import created_table
 from headwater.statements.commit.opening import Options, open_snapshot
 from headwater.statements.commit.recovery import recover_commit
-from headwater.statements.commit.transactions import begin_transaction, commit_transaction, rollback_transaction
 from headwater.statements.define.create import create_table
-from headwater.statements.files.missing_changes import record_missing_changes
+from headwater.statements.transactions import begin_transaction, commit_transaction, rollback_transaction
 from headwater.stores import LocalStore
 from headwater.transaction import wait_for_maintenance
 from headwater.transaction.undoing import undo
@@ -68,7 +67,7 @@ class Session:
 
     def commit(self):
         asked = TransactionRequest(arguments=TransactionArguments())
-        return self.run(lambda statement: commit_transaction(asked, statement, record_missing_changes))
+        return self.run(lambda statement: commit_transaction(asked, statement))
 
     def rollback(self):
         asked = TransactionRequest(arguments=TransactionArguments())

@@ -18,6 +18,7 @@ from headwater.bridge.messages.trouble import ExplainFailureRequest, JobCause, T
 from headwater.bridge.statement import Statement
 from headwater.catalogs.unity.vended import tells_of_expiry
 from headwater.errors import HeadwaterError, access_failed
+from headwater.statements.calls import reads
 from headwater.stores.interface import SCHEME
 
 #: Failures of the operating system that writers meet, by its own words: Java has no numbers for them.
@@ -51,6 +52,7 @@ _OF_LINKING = (
 _LONGEST_REASON = 400
 
 
+@reads
 def explain_failure(request: ExplainFailureRequest, statement: Statement) -> ErrorDescription | None:
     """The error to show in place of Spark's, described as every error is; None where Spark's own error says enough."""
     error = _meaning(request.causes, request.tables)

@@ -34,35 +34,42 @@ from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.protocol.columns import quote
 from headwater.sql.composing import FOR_SPARK, Text
+from headwater.statements.calls import refuses
 from headwater.stores.schemes import connector_of
 
 
+@refuses
 def missing_path(request: MissingPathRequest, statement: Statement) -> NoReturn:
     """``format("delta")`` without a path."""
     raise HeadwaterError("DELTA_PATH_NOT_SPECIFIED", {})
 
 
+@refuses
 def invalid_version(request: InvalidVersionRequest, statement: Statement) -> NoReturn:
     """A version to travel to that is no number."""
     raise HeadwaterError("DELTA_TIME_TRAVEL_INVALID_BEGIN_VALUE", {"version": request.version})
 
 
+@refuses
 def invalid_timestamp(request: InvalidTimestampRequest, statement: Statement) -> NoReturn:
     """A time to travel to that is no timestamp."""
     raise HeadwaterError("DELTA_TIMESTAMP_INVALID", {"expr": request.timestamp})
 
 
+@refuses
 def unsupported_predicate(request: UnsupportedPredicateRequest, statement: Statement) -> NoReturn:
     """An overwrite by a predicate with a subquery, or one whose value differs from call to call."""
     condition = "DELTA_UNSUPPORTED_REPLACE_WHERE" if request.deterministic else "INVALID_NON_DETERMINISTIC_EXPRESSIONS"
     raise HeadwaterError(condition, {"predicate": request.predicate})
 
 
+@refuses
 def two_versions(request: TwoVersionsRequest, statement: Statement) -> NoReturn:
     """A read that names both a version and a time."""
     raise HeadwaterError("DELTA_ONEOF_IN_TIMETRAVEL", {})
 
 
+@refuses
 def old_version(request: OldVersionRequest, statement: Statement) -> NoReturn:
     """A change of an older version."""
     raise HeadwaterError("DELTA_TIME_TRAVEL_WRITE_NOT_ALLOWED", {"path": request.table})
@@ -84,6 +91,7 @@ _REASONS = {
 }
 
 
+@refuses
 def not_a_table(request: NotATableRequest, statement: Statement) -> NoReturn:
     """A change of a view's rows."""
     operation = f"{request.statement} WITH SCHEMA EVOLUTION" if request.kind == "evolution" else request.statement
@@ -95,12 +103,14 @@ def not_a_table(request: NotATableRequest, statement: Statement) -> NoReturn:
     raise HeadwaterError(_VIEWS.get(request.kind, "DELTA_OPERATION_ON_VIEW_NOT_ALLOWED"), parameters)
 
 
+@refuses
 def assigned_twice(request: AssignedTwiceRequest, statement: Statement) -> NoReturn:
     """Two values for one column of a row."""
     condition = "DELTA_DUPLICATE_COLUMNS_ON_INSERT" if request.insert else "DELTA_CONFLICT_SET_COLUMN"
     raise HeadwaterError(condition, {"columnList": ", ".join(dict.fromkeys(request.columns))})
 
 
+@refuses
 def truncate_partition(request: TruncatePartitionRequest, statement: Statement) -> NoReturn:
     """TRUNCATE TABLE of some partitions."""
     values = " AND ".join(
@@ -111,6 +121,7 @@ def truncate_partition(request: TruncatePartitionRequest, statement: Statement) 
     )
 
 
+@refuses
 def not_of_one_row(request: NotOfOneRowRequest, statement: Statement) -> NoReturn:
     """A condition or value that would be of many rows, or many of one."""
     raise HeadwaterError("DELTA_AGGREGATION_NOT_SUPPORTED", {"expression": request.expression})
@@ -123,12 +134,14 @@ _REPLACE_CONDITIONS = {
 }
 
 
+@refuses
 def replace_condition(request: ReplaceConditionRequest, statement: Statement) -> NoReturn:
     """A condition of INSERT … REPLACE ON or MERGE with a name or a part that it cannot have."""
     near = request.near or "none"
     raise HeadwaterError(_REPLACE_CONDITIONS[request.kind], {"columnNames": request.name, "near": near})
 
 
+@refuses
 def insert_into_directory(request: InsertIntoDirectoryRequest, statement: Statement) -> NoReturn:
     """INSERT OVERWRITE DIRECTORY … USING delta, which would leave files without a log."""
     path = (request.path or "/path").removeprefix("file:")
@@ -142,7 +155,8 @@ def insert_into_directory(request: InsertIntoDirectoryRequest, statement: Statem
     )
 
 
-def for_path(request: PathOperationRequest, statement: Statement) -> NoReturn:
+@refuses
+def refuse_for_path(request: PathOperationRequest, statement: Statement) -> NoReturn:
     """A statement about a metastore's entry, on a table that is only a path."""
     if request.operation.endswith("SET LOCATION"):
         raise HeadwaterError("DELTA_CANNOT_SET_LOCATION_ON_PATH_IDENTIFIER", {"path": request.table})
@@ -172,6 +186,7 @@ _MISSING_QUOTED = {
 _MISSING = {"DESCRIBE HISTORY": "DELTA_TABLE_ONLY_OPERATION", "REORG": "DELTA_ONLY_OPERATION"}
 
 
+@refuses
 def nothing_at_path(request: NothingAtPathRequest, statement: Statement) -> NoReturn:
     """A statement about the table at a path where there is nothing."""
     known = _MISSING_QUOTED if request.quoted else _MISSING
@@ -192,6 +207,7 @@ _SIDES = {
 }
 
 
+@refuses
 def unresolved_in_merge(request: UnresolvedInMergeRequest, statement: Statement) -> NoReturn:
     """A name in a MERGE that no column has which the clause can see."""
     clause = _CLAUSES.get(request.clause)
@@ -207,6 +223,7 @@ def unresolved_in_merge(request: UnresolvedInMergeRequest, statement: Statement)
     )
 
 
+@refuses
 def not_delta(request: NotDeltaRequest, statement: Statement) -> NoReturn:
     """A statement of Delta tables on a table that is none."""
     command = request.command.replace("_", " ").upper()
@@ -216,16 +233,19 @@ def not_delta(request: NotDeltaRequest, statement: Statement) -> NoReturn:
     )
 
 
+@refuses
 def not_cloned(request: NotClonedRequest, statement: Statement) -> NoReturn:
     """CLONE of a view, or of a table of another format."""
     raise HeadwaterError("DELTA_CLONE_UNSUPPORTED_SOURCE", {"name": request.name, "format": request.format})
 
 
+@refuses
 def not_converted(request: NotConvertedRequest, statement: Statement) -> NoReturn:
     """CONVERT TO DELTA of a view, or of a table that has no files of its own."""
     raise HeadwaterError("DELTA_CONVERT_NON_PARQUET_TABLE", {"tableId": request.name, "sourceName": request.format})
 
 
+@refuses
 def replace_other_format(request: ReplaceOtherFormatRequest, statement: Statement) -> NoReturn:
     """REPLACE TABLE … USING delta of a table of another format."""
     if request.provider == "VIEW":
@@ -237,6 +257,7 @@ def replace_other_format(request: ReplaceOtherFormatRequest, statement: Statemen
     )
 
 
+@refuses
 def no_file_system(request: NoFileSystemRequest, statement: Statement) -> NoReturn:
     """A path that Hadoop has no working file system for."""
     path = request.table

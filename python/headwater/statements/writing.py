@@ -10,6 +10,7 @@ from headwater.bridge.messages.define import CommitAnswer, CreateTableRequest
 from headwater.bridge.messages.follow import WriteBatchRequest
 from headwater.bridge.messages.write import WriteRequest
 from headwater.bridge.statement import Statement
+from headwater.statements.calls import call
 from headwater.statements.commit.opening import Options
 from headwater.statements.define import create
 from headwater.statements.follow import sink
@@ -18,12 +19,14 @@ from headwater.statements.write import insert
 from headwater.statements.write.upsert_options import asked
 
 
+@call(commits=True, in_transaction=True)
 def write(request: WriteRequest, statement: Statement) -> CommitAnswer:
     """Write rows into a table."""
     options = Options(request.options)
     return upsert.write(request, options, statement) if asked(options) else insert.write(request, statement)
 
 
+@call(commits=True, in_transaction=True)
 def create_table(request: CreateTableRequest, statement: Statement) -> CommitAnswer:
     """Create a table, with the rows of a query or empty."""
     options = Options(request.options)
@@ -32,6 +35,7 @@ def create_table(request: CreateTableRequest, statement: Statement) -> CommitAns
     return upsert.create_table(request, options, statement)
 
 
+@call(commits=True, in_transaction=False, words="A stream")
 def write_batch(request: WriteBatchRequest, statement: Statement) -> CommitAnswer:
     """Write a stream's batch into its table."""
     options = Options(request.batch.sink.options)

@@ -16,6 +16,7 @@ from headwater.bridge.messages.define import CommitAnswer
 from headwater.bridge.statement import Statement
 from headwater.protocol.partition_values import texts_of
 from headwater.pruning import leaves_rows, prune_all
+from headwater.statements.calls import call
 from headwater.statements.change.attempt import Attempt, begin, check_appends_only, run, unless_done
 from headwater.statements.change.ending import FileMetrics, end, note_reads
 from headwater.statements.change.explanation import Explanation
@@ -35,6 +36,7 @@ from headwater.statements.files.data_footers import live_rows
 from headwater.statements.files.scans import physical_name
 
 
+@call(commits=True, in_transaction=True)
 def delete(request: ChangeRequest, statement: Statement) -> CommitAnswer:
     """Delete rows; the answer's ``counts`` is ``[deleted]``."""
     return run(DmlRequest(request), statement, unless_done(_delete, counts=1))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from headwater.bridge.messages.change import ChangeRequest, ExplainRequest
 from headwater.bridge.statement import Statement
+from headwater.statements.calls import reads
 from headwater.statements.change import delete, merge, update
 
 _BY_STATEMENT: Mapping[str, Callable[[ChangeRequest, Statement, str], str]] = {
@@ -15,6 +16,7 @@ _BY_STATEMENT: Mapping[str, Callable[[ChangeRequest, Statement, str], str]] = {
 }
 
 
+@reads
 def explain(request: ExplainRequest, statement: Statement) -> str:
     """What a statement would do; nothing is run."""
     return _BY_STATEMENT[request.statement](request.change, statement, request.mode)

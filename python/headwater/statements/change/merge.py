@@ -23,6 +23,7 @@ from headwater.errors import HeadwaterError
 from headwater.pruning import prune_all
 from headwater.schema.identity import IdentityColumn, identity_columns
 from headwater.sql.composing import STAR, Relation, Rows, select
+from headwater.statements.calls import call
 from headwater.statements.change.attempt import Attempt, begin, check_appends_only, run, unless_done
 from headwater.statements.change.ending import FileMetrics, end, note_reads
 from headwater.statements.change.explanation import Explanation
@@ -72,6 +73,7 @@ from headwater.statements.files.data_footers import live_rows
 _SMALL_TARGET = "spark.headwater.merge.smallTargetBytes"
 
 
+@call(commits=True, in_transaction=True)
 def merge(request: ChangeRequest, statement: Statement) -> CommitAnswer:
     """Merge; the answer's ``counts`` is ``[affected, updated, deleted, inserted]``."""
     return run(DmlRequest(request), statement, unless_done(merge_once, counts=4))

@@ -16,11 +16,13 @@ from headwater.protocol.columns import Path, format_name
 from headwater.protocol.types import StructType, parse_schema
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import identity_columns
+from headwater.statements.calls import reads
 from headwater.statements.commit.opening import open_same
 from headwater.statements.write.evolving import AUTO_MERGE, grown_schema
 from headwater.statements.write.insert import evolved
 
 
+@reads
 def merge_target(request: MergeTargetRequest, statement: Statement) -> MergeTargetAnswer:
     """The columns the target will have.
 

@@ -25,6 +25,7 @@ from headwater.log.snapshot import Snapshot
 from headwater.protocol.types import StructType, parse_schema
 from headwater.pruning import prune_all
 from headwater.sql.composing import FOR_SPARK, STAR, Column, Relation, select
+from headwater.statements.calls import call, reads
 from headwater.statements.change.attempt import Attempt, check_appends_only, run
 from headwater.statements.change.ending import FileMetrics, end, note_reads
 from headwater.statements.change.identities import advance_identities, generated_identities
@@ -48,6 +49,7 @@ from headwater.statements.write.insert import named_by_position, resolve_write
 from headwater.suggestions import nearest
 
 
+@reads
 def replace_target(request: ReplaceTargetRequest, statement: Statement) -> ReplaceTargetAnswer:
     """The columns of table and rows that the statement is resolved against.
 
@@ -154,6 +156,7 @@ def _source_keys(using: Sequence[str], source: StructType, by_position: StructTy
     return positions
 
 
+@call(commits=True, in_transaction=True)
 def replace(request: ReplaceRequest, statement: Statement) -> CommitAnswer:
     """Insert rows in place of those that match them."""
     wanted = DmlRequest(request.change, Options(request.options))

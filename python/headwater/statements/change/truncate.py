@@ -5,11 +5,13 @@ from __future__ import annotations
 from headwater.bridge.messages.change import TruncateRequest
 from headwater.bridge.messages.define import CommitAnswer
 from headwater.bridge.statement import Statement
+from headwater.statements.calls import call
 from headwater.statements.commit.committing import commit, removals, skip_if_done, transaction
 from headwater.statements.commit.opening import Options, open_snapshot
 from headwater.statements.commit.rerunning import run_again_after_losses
 
 
+@call(commits=True, in_transaction=True)
 def truncate(request: TruncateRequest, statement: Statement) -> CommitAnswer:
     """Remove every file of a table; an empty table is not changed."""
     return run_again_after_losses(request.table, statement, lambda: _truncate_once(request, statement))

@@ -18,6 +18,7 @@ from headwater.errors import HeadwaterError
 from headwater.pruning import prune_all
 from headwater.schema.identity import identity_columns
 from headwater.sql.composing import Resolved
+from headwater.statements.calls import call
 from headwater.statements.change.attempt import Attempt, begin, check_appends_only, run, unless_done
 from headwater.statements.change.ending import FileMetrics, end, note_reads
 from headwater.statements.change.explanation import Explanation
@@ -27,6 +28,7 @@ from headwater.statements.change.rewrite import Action, Rewrite, compose_rewrite
 from headwater.statements.change.scan import Scan, scan_files, total_bytes
 
 
+@call(commits=True, in_transaction=True)
 def update(request: ChangeRequest, statement: Statement) -> CommitAnswer:
     """Update rows; the answer's ``counts`` is ``[updated]``."""
     return run(DmlRequest(request), statement, unless_done(_update, counts=1))

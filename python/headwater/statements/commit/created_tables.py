@@ -14,6 +14,7 @@ from headwater.bridge.messages.define import CreatedTable, CreatedTableRequest, 
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.protocol.columns import format_name, quote
+from headwater.statements.calls import reads
 from headwater.statements.commit import open_transactions
 from headwater.statements.commit.open_transactions import not_in_transaction
 from headwater.statements.commit.opening import locate_itself
@@ -52,6 +53,7 @@ def note_created(request: CreateTableRequest, statement: Statement) -> None:
         transaction.note_created(created, exact=statement.flag(_CASE_SENSITIVE))
 
 
+@reads
 def created_table(request: CreatedTableRequest, statement: Statement) -> CreatedTable:
     """The table of a name that the session's transaction creates."""
     transaction = open_transactions.current(statement)

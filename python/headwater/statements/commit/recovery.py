@@ -15,6 +15,7 @@ from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.commits import commit_info_of, parse_actions
 from headwater.log.groups import Standing, standing
+from headwater.statements.calls import reads
 from headwater.statements.commit import open_transactions
 from headwater.statements.commit.committing import idempotence, reset_version
 from headwater.statements.commit.created_tables import register
@@ -26,6 +27,7 @@ _LONGEST_MAINTENANCE_SECONDS = 30.0
 _LOOKS = 4
 
 
+@reads
 def recover_commit(request: RecoverCommitRequest, statement: Statement) -> CommitAnswer:
     """The answer of the call that died, if the ``commit`` it was making is in the log.
 
@@ -88,6 +90,7 @@ def _reset_version(data: bytes, path: str, statement: Statement) -> None:
             reset_version(session, statement)
 
 
+@reads
 def finish_maintenance(request: FinishMaintenanceRequest, statement: Statement) -> bool:
     """Before the JVM ends: wait for checkpoints and checksums still being written; False where they take too long."""
     return wait_for_maintenance(_LONGEST_MAINTENANCE_SECONDS)

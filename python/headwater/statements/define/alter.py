@@ -39,6 +39,7 @@ from headwater.schema import clustering
 from headwater.schema.constraints import find_constraint
 from headwater.schema.difference import describe_difference
 from headwater.statements import notices
+from headwater.statements.calls import call, own_statement
 from headwater.statements.commit import open_transactions
 from headwater.statements.commit.opening import open_snapshot
 from headwater.statements.define import alter_columns, row_tracking
@@ -63,6 +64,7 @@ _IN_WORDS = {
 }
 
 
+@call(commits=True, in_transaction=True)
 def alter_table(request: AlterTableRequest, statement: Statement) -> CommitAnswer:
     """Apply the changes of a statement, all or none."""
     if open_transactions.current(statement) is not None:
@@ -78,6 +80,7 @@ def alter_table(request: AlterTableRequest, statement: Statement) -> CommitAnswe
     return alter(request.table, request.name, statement, lambda draft: _apply(request.changes, draft))
 
 
+@own_statement("constraints", output=None, commits=True, in_transaction=True)
 def add_constraint(request: AddConstraintRequest, statement: Statement) -> CommitAnswer:
     """ADD CONSTRAINT of a Spark that does not parse it."""
     asked = request.arguments
@@ -85,6 +88,7 @@ def add_constraint(request: AddConstraintRequest, statement: Statement) -> Commi
     return alter_table(AlterTableRequest(table=request.table, name=request.name, changes=[change]), statement)
 
 
+@own_statement("constraints", output=None, commits=True, in_transaction=True)
 def drop_constraint(request: DropConstraintRequest, statement: Statement) -> CommitAnswer:
     """DROP CONSTRAINT of a Spark that does not parse it."""
     change = DropConstraint(name=request.arguments.name, if_exists=request.arguments.if_exists)
@@ -217,6 +221,7 @@ _STATEMENTS: dict[type, Callable[[Any, Draft], Operation]] = {
 _TOGETHER: tuple[Collection[type], ...] = ({SetProperty}, {DropColumn}, {AddColumn}, alter_columns.PARTS)
 
 
+@call(commits=False, in_transaction=False, words="ALTER TABLE … SET LOCATION")
 def check_same_schema(request: CheckSameSchemaRequest, statement: Statement) -> None:
     """ALTER TABLE … SET LOCATION: the other location must hold a table of the same columns.
 

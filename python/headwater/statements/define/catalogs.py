@@ -22,6 +22,7 @@ from headwater.catalogs.unity.requests import NotDelta, NotFound
 from headwater.catalogs.unity.tables import Name
 from headwater.errors import HeadwaterError
 from headwater.protocol.features import CATALOG_MANAGED, supported_features
+from headwater.statements.calls import call, reads
 from headwater.statements.commit import vended
 from headwater.statements.commit.managed import HANDLE, Handle, catalog_named, failed
 from headwater.statements.commit.opening import open_snapshot
@@ -32,6 +33,7 @@ _OfTable = (
 )
 
 
+@reads
 def list_catalog(request: ListCatalogRequest, statement: Statement) -> CatalogNames:
     """The names of a schema's tables, or of the catalog's schemas."""
     catalog, schema = catalog_named(request.catalog, statement.confs), request.schema
@@ -39,6 +41,7 @@ def list_catalog(request: ListCatalogRequest, statement: Statement) -> CatalogNa
     return CatalogNames(names=names)
 
 
+@reads
 def find_in_catalog(request: FindInCatalogRequest, statement: Statement) -> FoundInCatalog:
     """Where a table is, and what it is reached with."""
     catalog = catalog_named(request.catalog, statement.confs)
@@ -57,6 +60,7 @@ def find_in_catalog(request: FindInCatalogRequest, statement: Statement) -> Foun
     return FoundInCatalog(location=loaded.location, managed=loaded.is_managed, options=options)
 
 
+@call(commits=False, in_transaction=False, words="STAGE IN CATALOG")
 def stage_in_catalog(request: StageInCatalogRequest, statement: Statement) -> FoundInCatalog:
     """A place for a new table, and what the table must have."""
     catalog = catalog_named(request.catalog, statement.confs)
@@ -79,6 +83,7 @@ def stage_in_catalog(request: StageInCatalogRequest, statement: Statement) -> Fo
     return FoundInCatalog(location=staging.location, managed=True, options=options)
 
 
+@call(commits=False, in_transaction=False, words="ADD TO CATALOG")
 def add_to_catalog(request: AddToCatalogRequest, statement: Statement) -> None:
     """Name a table that lies where its user has said.
 
@@ -103,12 +108,14 @@ def add_to_catalog(request: AddToCatalogRequest, statement: Statement) -> None:
     )
 
 
+@call(commits=False, in_transaction=False, words="DROP FROM CATALOG")
 def drop_from_catalog(request: DropFromCatalogRequest, statement: Statement) -> bool:
     """Drop a table; whether there was one. The catalog deletes the files of those that it manages."""
     catalog = catalog_named(request.catalog, statement.confs)
     return _asked(_name(request), lambda: catalog.drop(request.schema, request.table))
 
 
+@call(commits=False, in_transaction=False, words="RENAME IN CATALOG")
 def rename_in_catalog(request: RenameInCatalogRequest, statement: Statement) -> None:
     """Rename a table within its schema.
 
@@ -120,6 +127,7 @@ def rename_in_catalog(request: RenameInCatalogRequest, statement: Statement) -> 
     _asked(_name(request), lambda: catalog.rename(request.schema, request.table, request.new_name))
 
 
+@call(commits=False, in_transaction=False, words="NOT IN CATALOG")
 def not_in_catalog(request: NotInCatalogRequest, statement: Statement) -> None:
     """Refuse what is not done through such a catalog.
 

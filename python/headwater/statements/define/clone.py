@@ -37,6 +37,7 @@ from headwater.protocol.properties import PROPERTIES
 from headwater.protocol.requirements import protocol_for
 from headwater.protocol.row_tracking import with_column_names
 from headwater.protocol.types import PrimitiveType, StructType
+from headwater.statements.calls import own_statement
 from headwater.statements.commit.committing import commit, file_of, removals, transaction
 from headwater.statements.commit.managed import own_properties, properties_for, protocol_of
 from headwater.statements.commit.opening import CACHE, Location, Options, locate, open_snapshot
@@ -68,6 +69,7 @@ CLONE_SCHEMA = StructType.of(
 )
 
 
+@own_statement("clone", output=CLONE_SCHEMA, commits=True, in_transaction=False, words="CLONE")
 def clone(request: CloneRequest, statement: Statement) -> CommitAnswer:
     """Make a table of the files of another, or of copies of them.
 

@@ -20,6 +20,7 @@ from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import table_exists
 from headwater.protocol.properties import for_new_table
+from headwater.statements.calls import own_statement
 from headwater.statements.commit.committing import commit, transaction
 from headwater.statements.commit.opening import Options, locate, open_snapshot
 from headwater.statements.define.draft import Draft
@@ -31,7 +32,8 @@ _CHECKS_METADATA = "spark.databricks.delta.convert.metadataCheck.enabled"
 _PARQUET = "parquet"
 
 
-def convert(request: ConvertRequest, statement: Statement) -> CommitAnswer:
+@own_statement("convert", output=None, commits=True, in_transaction=False, words="CONVERT TO DELTA")
+def convert_to_delta(request: ConvertRequest, statement: Statement) -> CommitAnswer:
     """Make a Delta table of the files in a folder, or of those of a catalog's table.
 
     :raises HeadwaterError: ``DELTA_MISSING_PROVIDER_FOR_CONVERT``, ``DELTA_CONVERT_NON_PARQUET_TABLE``,

@@ -21,6 +21,7 @@ from headwater.protocol.properties import for_new_table
 from headwater.protocol.requirements import without_protocol_properties
 from headwater.protocol.types import parse_schema, schema_string
 from headwater.schema.difference import describe_difference
+from headwater.statements.calls import call
 from headwater.statements.commit.committing import commit, removals, skip_if_done, transaction
 from headwater.statements.commit.created_tables import check_creatable, note_created
 from headwater.statements.commit.managed import properties_for, protocol_of
@@ -176,6 +177,7 @@ def _data_files(location: Location, is_own: Callable[[str], bool]) -> list[FileI
         return []
 
 
+@call(commits=False, in_transaction=False, words="CHECK SAME PLACE")
 def check_same_place(request: CheckSamePlaceRequest, statement: Statement) -> None:
     """A table stays where it is: LOCATION may only say the same place, in any spelling.
 

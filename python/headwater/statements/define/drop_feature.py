@@ -43,6 +43,7 @@ from headwater.protocol.features import (
     with_previews,
 )
 from headwater.protocol.requirements import without_feature
+from headwater.statements.calls import own_statement
 from headwater.statements.commit.committing import commit, transaction
 from headwater.statements.commit.opening import Options
 from headwater.statements.define.altering import alter
@@ -61,6 +62,7 @@ _BY_CHECKPOINTS = "spark.databricks.delta.tableFeatures.fastDropFeature.enabled"
 _DAY = 24 * 3600 * 1000
 
 
+@own_statement("alter", output=None, commits=True, in_transaction=False, words="ALTER TABLE")
 def drop_feature(request: DropFeatureRequest, statement: Statement) -> CommitAnswer:
     """Drop a feature.
 

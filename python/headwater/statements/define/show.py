@@ -33,15 +33,18 @@ from headwater.schema import visible
 from headwater.schema.constraints import check_constraints
 from headwater.schema.identity import identity_columns
 from headwater.sql.tokens import literal
+from headwater.statements.calls import reads
 from headwater.statements.commit.opening import note_read, open_snapshot
 
 
+@reads
 def show_create_table(request: ShowCreateTableRequest, statement: Statement) -> RowsAnswer:
     """One row: the statement that creates the table."""
     snapshot = open_snapshot(request.table, statement)
     return RowsAnswer(rows=[{"createtab_stmt": create_statement(snapshot, request.name, request.location)}])
 
 
+@reads
 def show_columns(request: ShowColumnsRequest, statement: Statement) -> RowsAnswer:
     """One row for each column of the table.
 
@@ -138,6 +141,7 @@ def _lines(items: Iterable[str]) -> str:
     return "(\n  " + ",\n  ".join(items) + ")\n"
 
 
+@reads
 def show_partitions(request: ShowPartitionsRequest, statement: Statement) -> RowsAnswer:
     """A row a partition that has files, ``a=1/b=x`` as Spark writes it for other tables, in their order.
 
@@ -172,6 +176,7 @@ def show_partitions(request: ShowPartitionsRequest, statement: Statement) -> Row
     return RowsAnswer(rows=[{"partition": directory} for directory in found.values()])
 
 
+@reads
 def summarize_tables(request: SummarizeTablesRequest, statement: Statement) -> TableSummaries:
     """What a list of tables says of each. A table that cannot be opened is left out: the others are still listed."""
 

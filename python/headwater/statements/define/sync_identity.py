@@ -15,11 +15,13 @@ from headwater.protocol.columns import find_path, format_name
 from headwater.pruning.aggregates import aggregate_from_log
 from headwater.schema.identity import IdentityColumn, identity_columns, with_high_water_marks
 from headwater.sql.composing import Alias, Column, call, select
+from headwater.statements.calls import own_statement
 from headwater.statements.define.altering import alter
 from headwater.statements.define.draft import Draft, Operation
 from headwater.statements.files.scans import relation_over
 
 
+@own_statement("alter", output=None, commits=True, in_transaction=False, words="SYNC IDENTITY")
 def sync_identity(request: SyncIdentityRequest, statement: Statement) -> CommitAnswer:
     """Move the high-water mark to the largest value in the table; with a negative step, to the smallest.
 

@@ -22,16 +22,18 @@ from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.properties import UNIVERSAL_FORMATS, universal_formats
 from headwater.schema import iceberg
+from headwater.statements.calls import own_statement
 from headwater.statements.define.altering import alter
 from headwater.statements.define.draft import Draft, Operation
 from headwater.statements.files.bins import pack_where_they_lie
 from headwater.statements.maintain.layouts import Choice, Compaction, Layout, Settings
-from headwater.statements.maintain.optimize import Run
+from headwater.statements.maintain.optimize import OPTIMIZE_SCHEMA, Run
 
 #: The version of Iceberg compatibility whose metadata is written.
 _VERSION = 2
 
 
+@own_statement("reorg", output=OPTIMIZE_SCHEMA, commits=True, in_transaction=False, words="UPGRADE UNIFORM")
 def upgrade_uniform(request: UpgradeUniformRequest, statement: Statement) -> CommitAnswer:
     """Upgrade a table; one row of :data:`headwater.statements.maintain.optimize.OPTIMIZE_SCHEMA`.
 

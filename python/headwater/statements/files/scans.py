@@ -52,6 +52,7 @@ from headwater.pruning.limits import Order, first_rows
 from headwater.pruning.predicates import Predicate, decode
 from headwater.schema import visible
 from headwater.sql.composing import Relation
+from headwater.statements.calls import reads
 from headwater.statements.commit.opening import (
     SeenTable,
     check_files_retained,
@@ -82,6 +83,7 @@ _ROW_TRACKING = ("base_row_id", "default_row_commit_version")
 _PATH_WITH_VERSION = re.compile(r"(?s)(.+)@(?:v(\d+)|(\d{17}))")
 
 
+@reads
 def load_table(request: LoadTableRequest, statement: Statement) -> TableDescription:
     """A table's description at the version asked for.
 
@@ -124,6 +126,7 @@ def names_version_of_table(path: str, statement: Statement) -> bool:
     return _exists(match.group(1), statement)
 
 
+@reads
 def refresh_tables(request: RefreshTablesRequest, statement: Statement) -> list[PinnedVersion]:
     """The versions of tables that a query reads. A query may be older than the table at the path. The table that it was
     analysed with is not looked up: the query itself knows that table's columns (:func:`check_columns`).
@@ -132,6 +135,7 @@ def refresh_tables(request: RefreshTablesRequest, statement: Statement) -> list[
     return [pinned_version(open_snapshot(each.table, statement, each.version, limit)) for each in request.requests]
 
 
+@reads
 def check_columns(request: CheckColumnsRequest, statement: Statement) -> None:
     """That a query can read a table whose definition is no longer the one that it was analysed with.
 
@@ -155,6 +159,7 @@ def check_same_columns(seen: SeenTable, version: int, statement: Statement, snap
     return then
 
 
+@reads
 def table_exists(request: TableExistsRequest, statement: Statement) -> bool:
     """Whether a Delta table is at a path."""
     return _exists(request.table, statement)
@@ -218,7 +223,8 @@ def _rows(snapshot: Snapshot) -> int | None:
     return None if records.null_count else pc.sum(records, min_count=0).as_py()
 
 
-def list_scans(request: ScansRequest, statement: Statement) -> list[FileListAnswer]:
+@reads
+def scans(request: ScansRequest, statement: Statement) -> list[FileListAnswer]:
     """The files each scan of a query must read, with their statistics where those are asked for."""
     answers: list[FileListAnswer] = []
     try:
@@ -415,6 +421,7 @@ def _to_private_file(table: pa.Table) -> str:
     return path
 
 
+@reads
 def aggregate(request: AggregateRequest, statement: Statement) -> AggregateAnswer | None:
     """The rows of an aggregate where the log holds them exactly; None where it does not."""
     snapshot = open_same(request, statement, request.version)

@@ -32,6 +32,7 @@ from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import StructField, StructType, parse_schema, schema_string
 from headwater.schema.checks import void_columns
 from headwater.schema.evolution import partition_mismatch_error
+from headwater.statements.calls import call
 from headwater.statements.commit.committing import commit, has_committed, transaction
 from headwater.statements.commit.opening import Options, locate, open_if_there, open_same, open_snapshot
 from headwater.statements.commit.rerunning import run_again_after_losses
@@ -49,6 +50,7 @@ from headwater.transaction import Transaction
 #: Errors of a path at which a query can still create a table.
 
 
+@call(commits=False, in_transaction=False, words="A stream")
 def check_sink(request: CheckSinkRequest, statement: Statement) -> None:
     """Refuse, when a query starts, what each of its batches would be refused for.
 
@@ -96,6 +98,7 @@ def _check_table(sink: SinkSettings, snapshot: Snapshot) -> None:
         raise HeadwaterError("DELTA_CANNOT_MODIFY_APPEND_ONLY", {"tableName": snapshot.metadata.name or sink.table})
 
 
+@call(commits=False, in_transaction=False, words="A stream")
 def plan_batch(request: PlanBatchRequest, statement: Statement) -> BatchPlan:
     """Whether a batch is to be written, and which columns its rows must have.
 

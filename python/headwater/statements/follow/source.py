@@ -41,6 +41,7 @@ from headwater.protocol.columns import as_nullable
 from headwater.protocol.types import DataType, PrimitiveType, StructType, parse_schema, schema_string
 from headwater.pruning.predicates import decode
 from headwater.schema import visible
+from headwater.statements.calls import call
 from headwater.statements.commit.opening import Options, locate, open_snapshot
 from headwater.statements.files.scans import answer_files, describe, names_version_of_table
 from headwater.statements.follow.options import SourceOptions, Start, source_options
@@ -61,6 +62,7 @@ _MOST_COMPARED = 1000
 _OUT_OF_RANGE = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"
 
 
+@call(commits=False, in_transaction=False, words="A stream")
 def open_stream(request: OpenStreamRequest, statement: Statement) -> StreamDescription:
     """A table as a stream's source, at its newest version.
 
@@ -171,6 +173,7 @@ def _check_analysed(request: OpenStreamRequest, schema: str) -> None:
         )
 
 
+@call(commits=False, in_transaction=False, words="STREAM END")
 def stream_end(request: StreamEndRequest, statement: Statement) -> StreamEndAnswer:
     """Where the next micro-batch ends.
 
@@ -209,6 +212,7 @@ def _metrics(left: Outstanding) -> dict[str, str]:
     return {name: str(value) for name, value in known.items() if value is not None}
 
 
+@call(commits=False, in_transaction=False, words="STREAM FILES")
 def stream_files(request: StreamFilesRequest, statement: Statement) -> FileListAnswer:
     """The files of a micro-batch that may hold a row that its filters keep.
 
@@ -220,6 +224,7 @@ def stream_files(request: StreamFilesRequest, statement: Statement) -> FileListA
     return answer_files(found.definition, found.files, statement, all_files=found.files.num_rows)
 
 
+@call(commits=False, in_transaction=False, words="STREAM CONDITION")
 def stream_condition(request: StreamConditionRequest, statement: Statement) -> StreamCondition:
     """Which rows of its files belong to a micro-batch.
 
@@ -229,6 +234,7 @@ def stream_condition(request: StreamConditionRequest, statement: Statement) -> S
     return StreamCondition(condition=between.stream.condition(between.start, between.end))
 
 
+@call(commits=False, in_transaction=False, words="STREAM CHANGES")
 def stream_changes(request: StreamChangesRequest, statement: Statement) -> ChangesAnswer:
     """The changes of a micro-batch, as groups of files.
 
@@ -284,6 +290,7 @@ def _between(
     return _Between(stream, None, end, _starting_version(request.stream, options.start, statement), form)
 
 
+@call(commits=False, in_transaction=False, words="STREAM COMMITTED")
 def stream_committed(request: StreamCommittedRequest, statement: Statement) -> None:
     """Notes what a commit changed once all before it is read, where the stream has a schema log.
 

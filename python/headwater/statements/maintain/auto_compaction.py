@@ -17,12 +17,14 @@ import pyarrow.compute as pc
 from headwater.bridge.messages.maintain import AutoCompactRequest, OptimizeArguments, OptimizeRequest
 from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
+from headwater.statements.calls import call
 from headwater.statements.commit.small_files import Limits, Partition, of_partitions, take_due
 from headwater.statements.files.bins import pack
 from headwater.statements.maintain.layouts import Choice, Compaction, Layout, Settings
 from headwater.statements.maintain.optimize import Run
 
 
+@call(commits=True, in_transaction=False, words="OPTIMIZE")
 def auto_compact(request: AutoCompactRequest, statement: Statement) -> bool:
     """Compact the partitions of a table that wait for it; whether there were any.
 

@@ -31,6 +31,7 @@ from headwater.protocol.indexed_columns import has_bounds
 from headwater.protocol.partition_values import parse_timestamp
 from headwater.protocol.types import DataType, DecimalType, PrimitiveType
 from headwater.sql.composing import Alias, Cast, Column, Expression, Field, Number, call, select
+from headwater.statements.calls import own_statement
 from headwater.statements.commit.committing import commit, file_of, transaction
 from headwater.statements.commit.opening import Options, open_snapshot
 from headwater.statements.commit.rerunning import run_again_after_losses
@@ -47,7 +48,8 @@ _LONGEST_TEXT = 2 * STRING_PREFIX_LENGTH + 2
 _STRING = PrimitiveType("string")
 
 
-def compute_statistics(request: AnalyzeTableRequest, statement: Statement) -> CommitAnswer:
+@own_statement("analyze", output=None, commits=True, in_transaction=False, words="ANALYZE TABLE")
+def analyze_table(request: AnalyzeTableRequest, statement: Statement) -> CommitAnswer:
     """Compute the statistics of a table's files again; no commit where all are right already.
 
     :raises HeadwaterError: ``DELTA_COLUMN_NOT_FOUND_IN_SCHEMA``, ``HEADWATER_COLUMN_WITHOUT_STATISTICS``,

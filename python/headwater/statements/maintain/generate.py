@@ -11,6 +11,7 @@ from headwater.bridge.messages.maintain import GenerateRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
+from headwater.statements.calls import own_statement
 from headwater.statements.commit.committing import check_target
 from headwater.statements.commit.manifests import follow
 from headwater.statements.commit.opening import open_snapshot
@@ -18,6 +19,7 @@ from headwater.statements.commit.opening import open_snapshot
 _MODE = "symlink_format_manifest"
 
 
+@own_statement("generate", output=None, commits=False, in_transaction=False, words="GENERATE")
 def generate(request: GenerateRequest, statement: Statement) -> RowsAnswer:
     """Write the manifests of a table.
 

@@ -35,6 +35,7 @@ from headwater.pruning import depths, prune
 from headwater.schema import mapping
 from headwater.schema.iceberg import is_converted
 from headwater.sql.conditions import parse_condition
+from headwater.statements.calls import own_statement
 from headwater.statements.commit.opening import open_snapshot
 from headwater.statements.commit.small_files import partition_of
 from headwater.statements.maintain.layouts import Settings, own_layout
@@ -64,6 +65,7 @@ class Fact(NamedTuple):
     value: int | float | str | list[str] | None
 
 
+@own_statement("describe", output=HEALTH_SCHEMA, commits=False, in_transaction=False, words="DESCRIBE HEALTH")
 def describe_health(request: DescribeHealthRequest, statement: Statement) -> RowsAnswer:
     """A row of :data:`HEALTH_SCHEMA` for each fact.
 

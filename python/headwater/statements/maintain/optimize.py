@@ -24,6 +24,7 @@ from headwater.protocol import properties
 from headwater.protocol.actions import AddFile, RemoveFile
 from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import ArrayType, MapType, PrimitiveType, StructType
+from headwater.statements.calls import own_statement
 from headwater.statements.commit.committing import check_target, commit, transaction
 from headwater.statements.commit.managed import refuse_maintenance
 from headwater.statements.commit.opening import Options, open_snapshot
@@ -100,6 +101,7 @@ DRY_RUN_SCHEMA = StructType.of(
 )
 
 
+@own_statement("optimize", output=OPTIMIZE_SCHEMA, commits=True, in_transaction=False, words="OPTIMIZE")
 def optimize(request: OptimizeRequest, statement: Statement) -> CommitAnswer:
     """Bring a table's files into its layout; one row of :data:`OPTIMIZE_SCHEMA`.
 
@@ -109,6 +111,7 @@ def optimize(request: OptimizeRequest, statement: Statement) -> CommitAnswer:
     return Run(request, statement).to_the_end()
 
 
+@own_statement("optimize", output=DRY_RUN_SCHEMA, commits=False, in_transaction=False, words="OPTIMIZE")
 def optimize_dry_run(request: OptimizeDryRunRequest, statement: Statement) -> RowsAnswer:
     """What :func:`optimize` would do; a row of :data:`DRY_RUN_SCHEMA` for each group of files that it
     would write together.

@@ -18,13 +18,15 @@ from headwater.bridge.messages.define import CommitAnswer
 from headwater.bridge.messages.maintain import OptimizeArguments, OptimizeRequest, ReorgRequest
 from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
+from headwater.statements.calls import own_statement
 from headwater.statements.files.bins import pack_where_they_lie
 from headwater.statements.maintain.file_rewrites import DroppedColumns
 from headwater.statements.maintain.layouts import Choice, Compaction, Layout, Settings
-from headwater.statements.maintain.optimize import Run
+from headwater.statements.maintain.optimize import OPTIMIZE_SCHEMA, Run
 from headwater.statements.maintain.partition_conditions import files_in_partitions
 
 
+@own_statement("reorg", output=OPTIMIZE_SCHEMA, commits=True, in_transaction=False, words="REORG")
 def reorg(request: ReorgRequest, statement: Statement) -> CommitAnswer:
     """Purge a table's files; one row of :data:`headwater.statements.maintain.optimize.OPTIMIZE_SCHEMA`.
 

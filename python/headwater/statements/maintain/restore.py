@@ -35,6 +35,7 @@ from headwater.protocol.row_tracking import high_water_mark
 from headwater.protocol.types import PrimitiveType, StructType, schema_string
 from headwater.schema import mapping
 from headwater.schema.identity import identity_columns, with_high_water_marks
+from headwater.statements.calls import own_statement
 from headwater.statements.commit.committing import commit, file_of, removals, transaction, vector_of
 from headwater.statements.commit.opening import Options, check_files_retained, open_snapshot
 from headwater.statements.commit.rerunning import run_again_after_losses
@@ -60,6 +61,7 @@ RESTORE_SCHEMA = StructType.of(
 )
 
 
+@own_statement("restore", output=RESTORE_SCHEMA, commits=True, in_transaction=False, words="RESTORE")
 def restore(request: RestoreRequest, statement: Statement) -> CommitAnswer:
     """Bring a table back to a version, or to its version at a time; no commit where it is that version already.
 

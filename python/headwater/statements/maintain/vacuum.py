@@ -43,6 +43,7 @@ from headwater.protocol import properties
 from headwater.protocol.file_names import LAST_VACUUM, log_directory
 from headwater.protocol.types import PrimitiveType, StructType, parse_schema
 from headwater.sql.composing import Column, Relation, Text, call, select
+from headwater.statements.calls import own_statement
 from headwater.statements.commit.committing import check_target, commit, transaction
 from headwater.statements.commit.managed import refuse_maintenance
 from headwater.statements.commit.open_transactions import open_since
@@ -71,6 +72,7 @@ _MODIFIED = "modificationTime"
 _INVENTORY = {"path": _STRING, "length": _LONG, "isDir": PrimitiveType("boolean"), _MODIFIED: _LONG}
 
 
+@own_statement("vacuum", output=VACUUM_SCHEMA, commits=True, in_transaction=False, words="VACUUM")
 def vacuum(request: VacuumRequest, statement: Statement) -> CommitAnswer:
     """Delete what is no longer needed; with DRY RUN, the paths of what would be deleted.
 

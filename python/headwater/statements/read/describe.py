@@ -19,6 +19,7 @@ from headwater.log.snapshot import Snapshot
 from headwater.protocol.columns import format_name
 from headwater.protocol.types import ArrayType, MapType, PrimitiveType, StructType
 from headwater.schema.iceberg import is_converted
+from headwater.statements.calls import own_statement, reads
 from headwater.statements.commit.opening import locate, note_read, open_snapshot
 from headwater.times import timestamp_text
 
@@ -68,6 +69,7 @@ DETAIL_SCHEMA = StructType.of(
 _PLAIN = ("userId", "userName", "operation", "clusterId", "isolationLevel", "userMetadata", "engineInfo")
 
 
+@own_statement("describe", output=HISTORY_SCHEMA, commits=False, in_transaction=True)
 def describe_history(request: DescribeHistoryRequest, statement: Statement) -> RowsAnswer:
     """A row a commit, newest first, of :data:`HISTORY_SCHEMA`."""
     location = locate(request.table, statement)
@@ -119,6 +121,7 @@ def time_text(milliseconds: int | None) -> str | None:
     return timestamp_text(milliseconds * 1000, digits=3, separator="T") + "Z"
 
 
+@own_statement("describe", output=DETAIL_SCHEMA, commits=False, in_transaction=True)
 def describe_detail(request: DescribeDetailRequest, statement: Statement) -> RowsAnswer:
     """One row of :data:`DETAIL_SCHEMA`."""
     snapshot = open_snapshot(request.table, statement)
@@ -158,6 +161,7 @@ def _iceberg_metadata(snapshot: Snapshot) -> dict[str, Any]:
     return {"convertedVersion": converted, "versionsBehind": behind, "failure": failure}
 
 
+@reads
 def describe_other_detail(request: DescribeOtherDetailRequest, statement: Statement) -> RowsAnswer:
     """The same row of what is no Delta table: it has what a metastore knows, and nothing of a log."""
     known = {

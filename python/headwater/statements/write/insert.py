@@ -41,6 +41,7 @@ from headwater.schema.evolution import (
 )
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import identity_columns
+from headwater.statements.calls import reads
 from headwater.statements.column_uses import refuse_lost_columns
 from headwater.statements.commit.committing import commit, skip_if_done, transaction
 from headwater.statements.commit.opening import Options, SeenTable, locate, open_same, open_snapshot
@@ -66,6 +67,7 @@ _CASE_SENSITIVE = "spark.sql.caseSensitive"
 _DYNAMIC = "spark.sql.sources.partitionOverwriteMode"
 
 
+@reads
 def plan_save(request: PlanSaveRequest, statement: Statement) -> SavePlan:
     """Whether ``save(path)`` creates, replaces, writes into, leaves alone or refuses the table at a path."""
     location = locate(request.table, statement)
@@ -109,6 +111,7 @@ def _check_append_options(options: Options, overwriting: bool) -> None:
         refuse_criteria(options, "append")
 
 
+@reads
 def resolve_write(request: ResolveWriteRequest, statement: Statement) -> ResolvedWrite:
     """The columns a write must bring, in the table's order: all it will have, less those it computes itself."""
     snapshot = open_snapshot(request.table, statement, request.version)

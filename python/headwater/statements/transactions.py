@@ -9,7 +9,7 @@ transaction any more; where the answer is an error, no table was changed, unless
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -19,12 +19,14 @@ from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.protocol.file_names import commit_name, log_directory
 from headwater.protocol.types import PrimitiveType, StructField, StructType
+from headwater.statements.calls import own_statement, reads
 from headwater.statements.commit import open_transactions
 from headwater.statements.commit.committing import USER_METADATA, follow_up, for_session
 from headwater.statements.commit.created_tables import check_names, register
 from headwater.statements.commit.hooks import Hooks, Proposed
 from headwater.statements.commit.open_transactions import SETTING, OpenTransaction
 from headwater.statements.commit.opening import CACHE
+from headwater.statements.files.missing_changes import record_missing_changes
 from headwater.transaction import Transaction
 from headwater.transaction.commit_info import Provenance, default_engine_info
 from headwater.transaction.composing import composed
@@ -63,6 +65,7 @@ COMMIT_SCHEMA = StructType(
 )
 
 
+@own_statement("transactions", output=None, commits=False, in_transaction=True)
 def begin_transaction(request: TransactionRequest, statement: Statement) -> RowsAnswer:
     """Begin a transaction that the session's next statements are part of.
 
@@ -75,6 +78,7 @@ def begin_transaction(request: TransactionRequest, statement: Statement) -> Rows
     return RowsAnswer(rows=[])
 
 
+@own_statement("transactions", output=None, commits=False, in_transaction=True)
 def rollback_transaction(request: TransactionRequest, statement: Statement) -> RowsAnswer:
     """Forget what the session's transaction did, also where this process knows it no more.
 
@@ -91,12 +95,10 @@ def rollback_transaction(request: TransactionRequest, statement: Statement) -> R
     return RowsAnswer(rows=[])
 
 
-def commit_transaction(
-    request: TransactionRequest, statement: Statement, complete: Callable[[OpenTransaction, Statement], None]
-) -> RowsAnswer:
+@own_statement("transactions", output=COMMIT_SCHEMA, commits=False, in_transaction=True)
+def commit_transaction(request: TransactionRequest, statement: Statement) -> RowsAnswer:
     """Make what the session's transaction did part of its tables: all of it, or nothing.
 
-    :param complete: writes what one commit of several statements needs beside their files.
     :raises HeadwaterError: ``HEADWATER_NO_TRANSACTION``, ``HEADWATER_TRANSACTION_OF_SCRIPT``,
         ``HEADWATER_TRANSACTION_LOST``; those of
         :func:`~headwater.transaction.groups.commit_together`; that of a hook that refuses a commit.
@@ -113,7 +115,7 @@ def commit_transaction(
     assert transaction is not None
     try:
         transaction.stop()
-        complete(transaction, statement)
+        record_missing_changes(transaction, statement)
     except BaseException:
         transaction.give_up()
         _end(transaction, statement)
@@ -145,6 +147,7 @@ def commit_transaction(
     )
 
 
+@reads
 def in_transaction(request: InTransactionRequest, statement: Statement) -> None:
     """Refuse a command of Spark's own that a ROLLBACK would not undo.
 
