@@ -232,6 +232,14 @@ def test_what_rollback_would_not_undo_is_refused_and_the_transaction_goes_on(spa
         assert condition_of(spark, text) == "HEADWATER_NOT_IN_TRANSACTION", text
     with pytest.raises(PySparkException, match="HEADWATER_NOT_IN_TRANSACTION"):
         spark.readStream.table("a").writeStream.option("checkpointLocation", f"{tmp_path}/s").toTable("b")
+    option = {"readChangeFeed": "true", "startingVersion": "0"}
+    for changes in (
+        lambda: spark.sql("SELECT * FROM table_changes('a', 0)"),
+        lambda: spark.read.options(**option).table("a"),
+    ):
+        with pytest.raises(PySparkException, match="HEADWATER_NOT_IN_TRANSACTION. A read of changes cannot"):
+            changes().collect()
+    assert spark.read.option("readChangeFeed", "false").table("a").count() == 2
     spark.sql("COMMIT")
     assert rows(spark, "a") == [(1, "one"), (2, "two")]
 

@@ -66,6 +66,12 @@ def test_a_handler_says_what_it_takes_and_answers_under_a_name_of_its_own():
             reads(run)
 
 
+def test_what_is_refused_is_in_words_of_users():
+    """Only a statement of ours may be called by the name of its call."""
+    of_spark = [each for each in CALLS.values() if each.grammar is None]
+    assert not [each.words for each in of_spark if each.words == each.name.replace("_", " ").upper()]
+
+
 def test_what_commits_says_what_it_committed():
     """But for what looks for a commit, and for a compaction that nobody waits for."""
     answers = {name for name, each in CALLS.items() if each.handler.run.__annotations__["return"] == "CommitAnswer"}

@@ -22,7 +22,7 @@ from headwater.catalogs.unity.requests import NotDelta, NotFound
 from headwater.catalogs.unity.tables import Name
 from headwater.errors import HeadwaterError
 from headwater.protocol.features import CATALOG_MANAGED, supported_features
-from headwater.statements.calls import call, reads
+from headwater.statements.calls import call, reads, refuses
 from headwater.statements.commit import vended
 from headwater.statements.commit.managed import HANDLE, Handle, catalog_named, failed
 from headwater.statements.commit.opening import open_snapshot
@@ -60,7 +60,7 @@ def find_in_catalog(request: FindInCatalogRequest, statement: Statement) -> Foun
     return FoundInCatalog(location=loaded.location, managed=loaded.is_managed, options=options)
 
 
-@call(commits=False, in_transaction=False, words="STAGE IN CATALOG")
+@call(commits=False, in_transaction=False, words="CREATE TABLE")
 def stage_in_catalog(request: StageInCatalogRequest, statement: Statement) -> FoundInCatalog:
     """A place for a new table, and what the table must have."""
     catalog = catalog_named(request.catalog, statement.confs)
@@ -83,7 +83,7 @@ def stage_in_catalog(request: StageInCatalogRequest, statement: Statement) -> Fo
     return FoundInCatalog(location=staging.location, managed=True, options=options)
 
 
-@call(commits=False, in_transaction=False, words="ADD TO CATALOG")
+@call(commits=False, in_transaction=False, words="CREATE TABLE")
 def add_to_catalog(request: AddToCatalogRequest, statement: Statement) -> None:
     """Name a table that lies where its user has said.
 
@@ -108,14 +108,14 @@ def add_to_catalog(request: AddToCatalogRequest, statement: Statement) -> None:
     )
 
 
-@call(commits=False, in_transaction=False, words="DROP FROM CATALOG")
+@call(commits=False, in_transaction=False, words="DROP TABLE")
 def drop_from_catalog(request: DropFromCatalogRequest, statement: Statement) -> bool:
     """Drop a table; whether there was one. The catalog deletes the files of those that it manages."""
     catalog = catalog_named(request.catalog, statement.confs)
     return _asked(_name(request), lambda: catalog.drop(request.schema, request.table))
 
 
-@call(commits=False, in_transaction=False, words="RENAME IN CATALOG")
+@call(commits=False, in_transaction=False, words="ALTER TABLE … RENAME TO")
 def rename_in_catalog(request: RenameInCatalogRequest, statement: Statement) -> None:
     """Rename a table within its schema.
 
@@ -127,7 +127,7 @@ def rename_in_catalog(request: RenameInCatalogRequest, statement: Statement) -> 
     _asked(_name(request), lambda: catalog.rename(request.schema, request.table, request.new_name))
 
 
-@call(commits=False, in_transaction=False, words="NOT IN CATALOG")
+@refuses
 def not_in_catalog(request: NotInCatalogRequest, statement: Statement) -> None:
     """Refuse what is not done through such a catalog.
 

@@ -177,7 +177,7 @@ def _data_files(location: Location, is_own: Callable[[str], bool]) -> list[FileI
         return []
 
 
-@call(commits=False, in_transaction=False, words="CHECK SAME PLACE")
+@call(commits=False, in_transaction=False, words="CREATE TABLE … LOCATION")
 def check_same_place(request: CheckSamePlaceRequest, statement: Statement) -> None:
     """A table stays where it is: LOCATION may only say the same place, in any spelling.
 

@@ -173,7 +173,7 @@ def _check_analysed(request: OpenStreamRequest, schema: str) -> None:
         )
 
 
-@call(commits=False, in_transaction=False, words="STREAM END")
+@call(commits=False, in_transaction=False, words="A stream")
 def stream_end(request: StreamEndRequest, statement: Statement) -> StreamEndAnswer:
     """Where the next micro-batch ends.
 
@@ -212,7 +212,7 @@ def _metrics(left: Outstanding) -> dict[str, str]:
     return {name: str(value) for name, value in known.items() if value is not None}
 
 
-@call(commits=False, in_transaction=False, words="STREAM FILES")
+@call(commits=False, in_transaction=False, words="A stream")
 def stream_files(request: StreamFilesRequest, statement: Statement) -> FileListAnswer:
     """The files of a micro-batch that may hold a row that its filters keep.
 
@@ -224,7 +224,7 @@ def stream_files(request: StreamFilesRequest, statement: Statement) -> FileListA
     return answer_files(found.definition, found.files, statement, all_files=found.files.num_rows)
 
 
-@call(commits=False, in_transaction=False, words="STREAM CONDITION")
+@call(commits=False, in_transaction=False, words="A stream")
 def stream_condition(request: StreamConditionRequest, statement: Statement) -> StreamCondition:
     """Which rows of its files belong to a micro-batch.
 
@@ -234,7 +234,7 @@ def stream_condition(request: StreamConditionRequest, statement: Statement) -> S
     return StreamCondition(condition=between.stream.condition(between.start, between.end))
 
 
-@call(commits=False, in_transaction=False, words="STREAM CHANGES")
+@call(commits=False, in_transaction=False, words="A stream")
 def stream_changes(request: StreamChangesRequest, statement: Statement) -> ChangesAnswer:
     """The changes of a micro-batch, as groups of files.
 
@@ -290,7 +290,7 @@ def _between(
     return _Between(stream, None, end, _starting_version(request.stream, options.start, statement), form)
 
 
-@call(commits=False, in_transaction=False, words="STREAM COMMITTED")
+@call(commits=False, in_transaction=False, words="A stream")
 def stream_committed(request: StreamCommittedRequest, statement: Statement) -> None:
     """Notes what a commit changed once all before it is read, where the stream has a schema log.
 

@@ -51,7 +51,7 @@ from headwater.protocol.partition_values import text_of
 from headwater.protocol.types import PrimitiveType, StructField, StructType, schema_string
 from headwater.schema import visible
 from headwater.statements import notices
-from headwater.statements.calls import call
+from headwater.statements.calls import call, reads
 from headwater.statements.commit.opening import Options, check_retention, open_snapshot
 from headwater.statements.files.scans import MOST_FILES_CHECKED, describe_vector
 from headwater.statements.read import changelog, debezium
@@ -76,7 +76,7 @@ _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _TIMES = ("string", "timestamp", "timestamp_ntz", "date")
 
 
-@call(commits=False, in_transaction=False, words="table_changes")
+@call(commits=False, in_transaction=False, words="A read of changes")
 def table_changes(request: TableChangesRequest, statement: Statement) -> ChangesAnswer:
     """The changes of a table as groups of files, which a relation each reads.
 
@@ -119,7 +119,7 @@ def table_changes(request: TableChangesRequest, statement: Statement) -> Changes
     )
 
 
-@call(commits=False, in_transaction=False, words="BOUNDS OF CALL")
+@reads
 def bounds_of_call(request: BoundsOfCallRequest, statement: Statement) -> CallBounds:
     """The table, bounds and form of ``table_changes('name', start [, end])``, of ``table_changelog('name', start
     [, end] [, keys])``, of ``table_debezium`` with the same arguments, or of one of them by path.
@@ -187,7 +187,7 @@ def key_list(text: str) -> list[str]:
     return [path[0] for path in paths]
 
 
-@call(commits=False, in_transaction=False, words="ASKS FOR CHANGES")
+@reads
 def asks_for_changes(request: AsksForChangesRequest, statement: Statement) -> ChangesForm | None:
     """The form of the changes that a reader's options ask for; None where they ask for none.
 
@@ -221,7 +221,7 @@ def asked_form(options: Options) -> ChangesForm | None:
     )
 
 
-@call(commits=False, in_transaction=False, words="CHECK CHANGE FILES")
+@call(commits=False, in_transaction=False, words="A read of changes")
 def check_change_files(request: CheckChangeFilesRequest, statement: Statement) -> None:
     """Name a file of a scan that is gone before any task looks for it; only where looking is cheap.
 
