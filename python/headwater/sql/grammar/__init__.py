@@ -42,6 +42,7 @@ class Grammar(NamedTuple):
 
 
 GRAMMARS: Mapping[str, Grammar] = {
+    "describe": Grammar(describe.parse, first_words=describe.FIRST_WORDS),
     "transactions": Grammar(transactions.parse),
     "alter": Grammar(alter.parse),
     "analyze": Grammar(analyze.parse),
@@ -52,7 +53,6 @@ GRAMMARS: Mapping[str, Grammar] = {
     "reorg": Grammar(reorg.parse),
     "clone": Grammar(clone.parse),
     "vacuum": Grammar(vacuum.parse),
-    "describe": Grammar(describe.parse, first_words=describe.FIRST_WORDS),
     "constraints": Grammar(alter.parse_constraints, until=WITH_CONSTRAINTS),
 }
 

@@ -12,8 +12,9 @@ from sqlglot import TokenType
 from headwater.sql.grammar.shared import Parsed, not_parsed, whole_table
 from headwater.sql.tokens import Pattern, Token, text_of
 
-FIRST_WORDS = [f"{verb} {kind}" for verb in ("DESC", "DESCRIBE") for kind in ("HISTORY", "DETAIL", "HEALTH")]
-_DESCRIBE = Pattern(f"({'|'.join(FIRST_WORDS)})")
+_VERBS, _KINDS = ("DESC", "DESCRIBE"), ("HISTORY", "DETAIL", "HEALTH")
+FIRST_WORDS = [f"{verb} {kind}" for verb in _VERBS for kind in _KINDS]
+_DESCRIBE = Pattern(f"({'|'.join(_VERBS)}) ({'|'.join(_KINDS)})")
 
 
 def parse(found: Sequence[Token], text: str) -> Parsed | None:
