@@ -195,6 +195,50 @@ def test_a_hint_at_a_version_that_the_log_has_not_moves_back(tmp_path):
     assert '"version":10,' in Path(new.table_path, hint).read_text()
 
 
+@pytest.mark.parametrize("left", [{0}, {0, 1, 4}, {4}])
+def test_a_checkpoint_without_its_commit_is_the_newest_version_of_its_own_table(tmp_path, caplog, left):
+    """A cleanup by another program may take the commits in any order."""
+    table = made(str(tmp_path / "t"), 5, delta_checkpointInterval="5")
+    for version in set(range(6)) - left:
+        os.unlink(f"{table.table_path}/_delta_log/{version:020d}.json")
+    for hint in (True, False):
+        newest = load_snapshot(table.table_path, LocalStore())
+        assert (newest.version, files(table.table_path)) == (5, {f"{table.metadata.id}-{n}" for n in range(5)})
+        if hint:
+            os.unlink(f"{table.table_path}/_delta_log/_last_checkpoint")
+    assert not caplog.records
+    assert append(newest, "more").version == 6
+
+
+@pytest.mark.parametrize("first", [0, 5], ids=["whole", "cleaned up"])
+def test_a_checkpoint_of_another_table_beyond_an_own_one_is_not_read(tmp_path, caplog, first):
+    """Listings begin at the own checkpoint, so they do not show the first commit."""
+    old = made(str(tmp_path / "old"), 10, delta_checkpointInterval="10")
+    new = made(str(tmp_path / "new"), 6, delta_checkpointInterval="5")
+    for version in range(first):
+        os.unlink(f"{new.table_path}/_delta_log/{version:020d}.json")
+    expected = files(new.table_path)
+    name = f"_delta_log/{10:020d}.checkpoint.parquet"
+    shutil.copy2(f"{old.table_path}/{name}", f"{new.table_path}/{name}")
+    assert files(new.table_path) == expected
+    assert len(caplog.records) == 1
+    assert "another table" in caplog.text
+    newest = append(load_snapshot(new.table_path, LocalStore()), "more").snapshot
+    assert (newest.version, files(new.table_path)) == (7, {*expected, "more"})
+
+
+def test_an_unreadable_checkpoint_after_the_newest_commit_is_an_error(tmp_path):
+    """Not an old version that passes for the newest one."""
+    table = made(str(tmp_path / "t"), 5, delta_checkpointInterval="5")
+    log = Path(table.table_path, "_delta_log")
+    for version in range(1, 6):
+        (log / f"{version:020d}.json").unlink()
+    (log / f"{5:020d}.checkpoint.parquet").write_bytes(b"PAR1")
+    with pytest.raises(HeadwaterError) as error:
+        load_snapshot(table.table_path, LocalStore())
+    assert error.value.condition == "DELTA_CHECKPOINT_UNREADABLE"
+
+
 def test_a_copied_log_is_read_from_its_checkpoint(tmp_path, caplog):
     """Copies keep no order of times, so those of a checkpoint prove nothing by themselves."""
     table = made(str(tmp_path / "t"), 12)

@@ -29,7 +29,6 @@ from headwater.log.column_cache import FileColumns, columns_of
 from headwater.log.commits import ParsedActions, invalid_commit, parse_actions, reason_of
 from headwater.log.files import FILE_SCHEMA, JSON_NAMES, TOMBSTONE_SCHEMA, FileBlock, check_sizes, keep, no_values
 from headwater.log.holdings import BLOCK_BYTES, Holding
-from headwater.log.segment import CheckpointFiles
 from headwater.log.statistics.from_typed import texts_of
 from headwater.protocol.action_shapes import (
     DELETION_VECTOR,
@@ -42,7 +41,7 @@ from headwater.protocol.action_shapes import (
 )
 from headwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from headwater.protocol.file_names import SIDECAR_DIRECTORY, CheckpointName, log_directory, parse_name
-from headwater.stores import Store
+from headwater.stores import FileInfo, Store
 from headwater.stores.file_calendar import FileCalendar
 
 #: The kinds of actions that are not of files.
@@ -63,6 +62,15 @@ _FOOTER_FACTOR = 15
 #: What comes of a file that is missing, spoiled, or of another schema than a checkpoint's.
 _DAMAGED = (OSError, pa.ArrowException, ValueError, KeyError, TypeError, AttributeError, OverflowError, MemoryError)
 _UNREADABLE = (*_DAMAGED, HeadwaterError)
+
+
+@dataclass(frozen=True)
+class CheckpointFiles:
+    """A complete checkpoint: its one file, or all its parts in order; ``format`` is ``parquet`` or ``json``."""
+
+    version: int
+    files: tuple[FileInfo, ...]
+    format: str = "parquet"
 
 
 class UnreadableCheckpoint(Exception):

@@ -389,7 +389,7 @@ def _write_last_checkpoint(snapshot: Snapshot, written: WrittenCheckpoint) -> No
 
 def _has(snapshot: Snapshot, version: int) -> bool:
     """Whether the log has a version: one that it has not was of a table that was here before."""
-    latest = list_log(snapshot.table_path, snapshot.store, version).latest
+    latest = list_log(snapshot.table_path, snapshot.store, min(version, snapshot.version)).latest
     return latest is not None and latest >= version
 
 

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 
 from headwater import clock
 from headwater.log import groups
-from headwater.log.checkpoint_reading import UnreadableCheckpoint, named_sidecars, read_checkpoint
+from headwater.log.checkpoint_reading import CheckpointFiles, UnreadableCheckpoint, named_sidecars, read_checkpoint
 from headwater.log.history import last_version_at
-from headwater.log.segment import CheckpointFiles, LogListing, sort_files
+from headwater.log.segment import LogListing, sort_files
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.features import CHECKPOINT_PROTECTION, supports

@@ -11,13 +11,15 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import orjson
 
 from headwater import clock
 from headwater.errors import HeadwaterError
+from headwater.log.checkpoint_reading import CheckpointFiles, UnreadableCheckpoint, read_checkpoint
+from headwater.log.commits import parse_actions
 from headwater.protocol.file_names import (
     LAST_CHECKPOINT,
     CheckpointName,
@@ -41,15 +43,6 @@ _OLD = 24 * 3600 * 1000
 #: What a listing that was overtaken by writers may look like, and how often it is made before that is believed.
 _MISSING = frozenset({"DELTA_VERSIONS_NOT_CONTIGUOUS", "DELTA_TRUNCATED_TRANSACTION_LOG", "DELTA_MISSING_PART_FILES"})
 _LISTINGS = 4
-
-
-@dataclass(frozen=True)
-class CheckpointFiles:
-    """A complete checkpoint: its one file, or all its parts in order; ``format`` is ``parquet`` or ``json``."""
-
-    version: int
-    files: tuple[FileInfo, ...]
-    format: str = "parquet"
 
 
 @dataclass(frozen=True)
@@ -140,7 +133,7 @@ def read_last_checkpoint(table_path: str, store: Store) -> LastCheckpoint | None
 
 
 def list_log(table_path: str, store: Store, start: int = 0) -> LogListing:
-    """The log's files of version ``start`` and after.
+    """The log's files of version ``start`` and after, without checkpoints that another table has left.
 
     :raises HeadwaterError: ``DELTA_TABLE_NOT_FOUND`` where the table has no log directory.
     """
@@ -148,7 +141,46 @@ def list_log(table_path: str, store: Store, start: int = 0) -> LogListing:
         files = store.list_from(log_directory(table_path), version_prefix(start))
     except (FileNotFoundError, NotADirectoryError):
         raise HeadwaterError("DELTA_TABLE_NOT_FOUND", {"tableName": table_path}) from None
-    return sort_files(table_path, files, start)
+    return _of_one_table(sort_files(table_path, files, start), store)
+
+
+def _of_one_table(listing: LogListing, store: Store) -> LogListing:
+    """The listing without checkpoints after the newest commit that are of another table than the commits.
+
+    A table that was here before may have left such a checkpoint. But it may also be this table's newest version, if the
+    commits before it were cleaned up and older ones were not. So the table's id decides. A checkpoint that cannot be
+    read is kept: an old version must not pass for the newest one.
+    """
+    newest = max(listing.commits, default=None)
+    after = [c for c in listing.checkpoints if newest is not None and c.version > newest]
+    if not after:
+        return listing
+    own = first_id(listing.table_path, store)
+    if own is None and len(after) < len(listing.checkpoints):
+        own = _id_in(listing.checkpoints[-1], listing.table_path, store)
+    foreign = [c for c in after if own is not None and _id_in(c, listing.table_path, store) not in (None, own)]
+    for checkpoint in foreign:
+        path = checkpoint.files[0].path
+        warn_once(path, f"the checkpoint {path} is ignored: it is of another table, and the log is of {own}")
+    return replace(listing, checkpoints=tuple(c for c in listing.checkpoints if c not in foreign))
+
+
+def first_id(table_path: str, store: Store) -> str | None:
+    """The table's id in the first commit; None where the log has that no more."""
+    path = f"{log_directory(table_path)}/{commit_name(0)}"
+    try:
+        metadata = parse_actions(store.read(path), path).metadata
+    except FileNotFoundError:
+        return None
+    return None if metadata is None else metadata.id
+
+
+def _id_in(checkpoint: CheckpointFiles, table_path: str, store: Store) -> str | None:
+    """The table's id in a checkpoint; None where that cannot be read."""
+    try:
+        return read_checkpoint(checkpoint, table_path, store).metadata.id
+    except UnreadableCheckpoint:
+        return None
 
 
 def list_newer(table_path: str, store: Store, known: LogSegment) -> LogListing | None:
@@ -173,9 +205,7 @@ def list_newer(table_path: str, store: Store, known: LogSegment) -> LogListing |
 
 
 def sort_files(table_path: str, files: Iterable[FileInfo], start: int = 0) -> LogListing:
-    """The listing's files by kind; a checkpoint does not count if parts of it are missing, if its file is empty, or if
-    the log does not have its version.
-    """
+    """The listing's files by kind; a checkpoint does not count if parts of it are missing or if its file is empty."""
     commits: dict[int, FileInfo] = {}
     compactions: list[CommitRange] = []
     single: list[tuple[tuple[int, int], CheckpointFiles]] = []
@@ -202,9 +232,7 @@ def sort_files(table_path: str, files: Iterable[FileInfo], start: int = 0) -> Lo
         else:
             incomplete[version] = tuple(f"{i} of {count}" for i in range(1, count + 1) if i not in found)
     single.sort(key=lambda entry: entry[0], reverse=True)
-    # A log that has its first commit has all commits; a checkpoint beyond them is of a table that was here before.
-    newest = max(commits) if 0 in commits else None
-    checkpoints = tuple(checkpoint for _, checkpoint in single if newest is None or checkpoint.version <= newest)
+    checkpoints = tuple(checkpoint for _, checkpoint in single)
     return LogListing(table_path, start, commits, tuple(compactions), checkpoints, incomplete, frozenset(checksums))
 
 

@@ -36,6 +36,7 @@ from headwater.log.segment import (
     build_segment,
     cover,
     find_segment,
+    first_id,
     is_older_than_commit,
     list_log,
     list_newer,
@@ -48,7 +49,7 @@ from headwater.protocol import clustering, properties
 from headwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from headwater.protocol.columns import Path
 from headwater.protocol.features import check_readable, check_writable, is_catalog_managed
-from headwater.protocol.file_names import CheckpointName, CommitName, commit_name, log_directory, parse_name
+from headwater.protocol.file_names import CheckpointName, CommitName, log_directory, parse_name
 from headwater.protocol.partition_values import typed_values
 from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import StructField, StructType
@@ -429,19 +430,9 @@ def _check_fits(segment: LogSegment, state: TableState, store: Store) -> None:
     assert segment.checkpoint is not None
     if state.metadata is None or not is_older_than_commit(segment.checkpoint, segment.listing):
         return
-    first = _first_id(segment.table_path, store)
+    first = first_id(segment.table_path, store)
     if first not in (None, state.metadata.id):
         raise UnreadableCheckpoint(f"it is of another table, {state.metadata.id}, and the log is of {first}")
-
-
-def _first_id(table_path: str, store: Store) -> str | None:
-    """The table's id in the first commit; None where the log has that no more."""
-    path = f"{log_directory(table_path)}/{commit_name(0)}"
-    try:
-        metadata = parse_actions(store.read(path), path).metadata
-    except FileNotFoundError:
-        return None
-    return None if metadata is None else metadata.id
 
 
 def _without_checkpoint(segment: LogSegment, store: Store, failure: tuple[int, str]) -> LogSegment:
@@ -555,7 +546,7 @@ def _check(snapshot: Snapshot) -> None:
     )
     if found:
         path, ours = checksum_path(snapshot.table_path, snapshot.version), snapshot.metadata.id
-        if checksum.metadata.id != ours and _first_id(snapshot.table_path, snapshot.store) == ours:
+        if checksum.metadata.id != ours and first_id(snapshot.table_path, snapshot.store) == ours:
             there = log_directory(snapshot.table_path)
             warn_once(there, f"checksums in {there} are ignored: they are of another table, {checksum.metadata.id}")
             return

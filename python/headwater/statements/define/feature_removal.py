@@ -20,10 +20,10 @@ from headwater import clock
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
-from headwater.log.checkpoint_reading import is_v2
+from headwater.log.checkpoint_reading import CheckpointFiles, is_v2
 from headwater.log.commits import ParsedActions
 from headwater.log.files import canonical_path
-from headwater.log.segment import CheckpointFiles, list_log
+from headwater.log.segment import list_log
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.actions import Metadata, RemoveFile
