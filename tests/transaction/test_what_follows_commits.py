@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -28,7 +29,7 @@ from headwater.stores import LocalStore
 from headwater.stores.hadoop import hadoop_store
 from headwater.transaction import Transaction, wait_for_maintenance
 from headwater.transaction.same_table import writing_to_same_table
-from support.commits import append, metadata
+from support.commits import add_file, append, metadata
 from support.stores.fake_hadoop import FakeHadoop
 
 SECONDS = float(os.environ.get("HEADWATER_TEST_SECONDS", "3"))
@@ -147,6 +148,65 @@ def test_it_ends_where_the_table_goes(tmp_path, monkeypatch, follower, is_after,
             assert files(path)
             assert not files(path) & set(newest.select(["path"])["path"].to_pylist())
     assert at > 1 or (follower, is_after) == ("cleanup", False), "nothing was written"
+
+
+class Looks(LocalStore):
+    """Counts looks at the log, and has something happen after so many files were written."""
+
+    def __init__(self, after: int = -1, what: Callable[[], None] = lambda: None) -> None:
+        self.after, self.what = after, what
+        self.looks = self.count = 0
+        self.lock = threading.Lock()
+
+    def following(self, paths):
+        self.looks += 1
+        return super().following(paths)
+
+    def put(self, path: str, data: bytes) -> None:
+        with self.lock:
+            super().put(path, data)
+            self.count += 1
+            if self.count == self.after:
+                self.what()
+
+    def make_directory(self, path: str) -> None:
+        with self.lock:  # what happens takes two steps
+            super().make_directory(path)
+
+
+def of_partitions(path: str, count: int) -> Snapshot:
+    txn = Transaction(path, LocalStore(), None)
+    txn.update_protocol(PLAIN)
+    txn.update_metadata(replace(metadata(partitioned=True), id=uuid.uuid4().hex))
+    txn.add(add_file(f"{txn.table_path}-{day}", day=str(day)) for day in range(count))
+    snapshot = txn.commit("CREATE TABLE", {}).snapshot
+    assert wait_for_maintenance(30)
+    return snapshot
+
+
+def test_many_manifests_share_their_looks_at_the_log(tmp_path, monkeypatch):
+    monkeypatch.setattr("headwater.transaction.same_table._LOOKED_AFTER_TOGETHER", 40)
+    store = Looks()
+    table = writing_to_same_table(of_partitions(str(tmp_path), 100).reached_through(store))
+    manifests.write(table, manifests.manifests(table))
+    assert (store.count, store.looks) == (100, 6)
+
+
+@pytest.mark.parametrize("after", [1, 40, 100])
+def test_of_many_manifests_none_is_left_where_the_table_goes(tmp_path, after):
+    path, other = str(tmp_path / "t"), str(tmp_path / "other")
+    old, new = of_partitions(path, 100), of_partitions(other, 50)
+    before = contents(other).values()
+
+    def swap() -> None:
+        os.rename(path, f"{path}-gone")
+        os.rename(other, path)
+
+    table = writing_to_same_table(old.reached_through(Looks(after, swap)))
+    with pytest.raises((HeadwaterError, OSError)):
+        manifests.write(table, manifests.manifests(table))
+    assert load_snapshot(path, LocalStore()).metadata.id == new.metadata.id
+    assert sorted(contents(path).values()) == sorted(before)
 
 
 def test_what_a_process_left_at_the_place_of_a_table_is_not_read(tmp_path):

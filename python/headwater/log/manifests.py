@@ -22,7 +22,6 @@ from headwater.log.snapshot import Snapshot
 from headwater.protocol.partition_paths import partition_directory
 from headwater.protocol.partition_values import text_of, texts_of
 from headwater.stores import SCHEME, Store
-from headwater.stores.interface import in_parallel
 
 #: The hidden folder of the manifests, below the table's.
 DIRECTORY = "_symlink_format_manifest"
@@ -108,7 +107,7 @@ def write(snapshot: Snapshot, contents: Mapping[str, bytes]) -> None:
     store, base = snapshot.store, snapshot.table_path
     # That of a table without partitions stays, as readers look for it there.
     full = [path for path, content in contents.items() if content or not snapshot.partition_columns]
-    in_parallel(lambda path: _put(store, f"{base}/{path}", contents[path]), full)
+    store.put_many({f"{base}/{path}": contents[path] for path in full})
     _delete(store, base, [path for path in contents if path not in set(full)])
 
 
@@ -123,14 +122,6 @@ def delete_others(snapshot: Snapshot, paths: Collection[str]) -> None:
         return
     there = [f"{DIRECTORY}/{file.path}" for file in tree.files if file.name == _NAME]
     _delete(snapshot.store, base, [path for path in there if path not in paths])
-
-
-def _put(store: Store, path: str, content: bytes) -> None:
-    try:
-        store.put(path, content)
-    except FileNotFoundError:  # its directory is not there, on stores that have some
-        store.make_directory(path.rpartition("/")[0])
-        store.put(path, content)
 
 
 def _delete(store: Store, base: str, paths: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import NamedTuple, TypeVar
@@ -162,6 +162,25 @@ class Store(ABC):
     @abstractmethod
     def put(self, path: str, data: bytes) -> None:
         """Write the file, replacing one that exists; readers see the old content or the new, never a mix."""
+
+    def put_many(self, files: Mapping[str, bytes]) -> None:
+        """Write files by path as :meth:`put` does, in parallel; directories are created where missing. After a failure
+        nothing is written any more.
+        """
+        failures = in_parallel(lambda path: self._put_tried(path, files[path]), list(files))
+        for failure in filter(None, failures):
+            raise failure
+
+    def _put_tried(self, path: str, data: bytes) -> Exception | None:
+        try:
+            try:
+                self.put(path, data)
+            except FileNotFoundError:  # its directory is not there, on stores that have some
+                self.make_directory(path.rpartition("/")[0])
+                self.put(path, data)
+        except Exception as error:
+            return error
+        return None
 
     @abstractmethod
     def exists(self, path: str) -> bool:

@@ -6,22 +6,27 @@ file, by the identifier in its metadata (the protocol's chapter "Change Metadata
 look up one file without a listing: elsewhere it would cost as much as the commit.
 
 Owns also the store that everything is written through that follows a commit: checkpoints, checksums, manifests and
-other formats' metadata belong to the table that the commit was made to. It looks right before each file is written, and
-again after it: what was written while the table went is taken back.
+other formats' metadata belong to the table that the commit was made to. It looks right before each file, or batch of
+files, is written, and again after it: what was written while the table went is taken back.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 import pyarrow as pa
 
 from headwater.errors import HeadwaterError
+from headwater.grouping import next_fit
 from headwater.log.segment import version_not_found
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.stores import Store
 from headwater.stores.interface import Failed, FileInfo, Tree
+
+#: Files that are written between two looks at the log. Chosen, not measured: two requests more for a thousand.
+_LOOKED_AFTER_TOGETHER = 1000
 
 
 def check_same_table(snapshot: Snapshot, store: Store) -> None:
@@ -89,23 +94,34 @@ class _OfOneTable(Store):
                 found = self._inner.list_from(directory, name)[:1]
         _compare(self._snapshot, self._inner, tip, found or ())
 
-    def _write(self, path: str, data: bytes, put: Callable[[str, bytes], None]) -> None:
+    def _write(self, files: Mapping[str, bytes], put: Callable[[], None]) -> None:
         self._check()
-        put(path, data)
+        try:
+            put()
+        finally:
+            self._check_after(files)
+
+    def _check_after(self, files: Mapping[str, bytes]) -> None:
         try:
             self._check()
         except HeadwaterError:
-            # A table that has taken the place may also have a file of this name.
-            with contextlib.suppress(OSError):
-                if self._inner.read(path) == data:
-                    self._inner.delete(path)
+            for path, data in files.items():
+                # A table that has taken the place may also have a file of this name.
+                with contextlib.suppress(OSError):
+                    if self._inner.read(path) == data:
+                        self._inner.delete(path)
             raise
 
     def put_if_absent(self, path: str, data: bytes) -> None:
-        self._write(path, data, self._inner.put_if_absent)
+        self._write({path: data}, lambda: self._inner.put_if_absent(path, data))
 
     def put(self, path: str, data: bytes) -> None:
-        self._write(path, data, self._inner.put)
+        self._write({path: data}, lambda: self._inner.put(path, data))
+
+    def put_many(self, files: Mapping[str, bytes]) -> None:
+        for some in next_fit(files, lambda path: 1, _LOOKED_AFTER_TOGETHER):
+            batch = {path: files[path] for path in some}
+            self._write(batch, partial(self._inner.put_many, batch))
 
     def make_directory(self, path: str) -> None:
         self._check()

@@ -236,3 +236,24 @@ def test_refusals(tmp_path, statement):
     make(third, statement, **mapped)
     refused(mapping, lambda: generate(third, statement))
     refused(mapping, lambda: enable(third, statement, key))
+
+
+def test_a_table_made_again_at_the_place_keeps_no_manifest_of_the_one_before(tmp_path, statement, monkeypatch):
+    """GENERATE reads the table twice: the manifests are of the same version, but of another table."""
+    path, gone = tmp_path / "t", tmp_path / "gone"
+    make(path, statement)
+    write(path, statement, [add("old", "a", 1)])
+    write_manifests = manifests.write
+
+    def write_late(snapshot: Any, contents: Any) -> None:
+        write_manifests(snapshot, contents)
+        if not gone.exists():
+            path.rename(gone)
+            make(path, statement)
+            write(path, statement, [add("new", "b", 1)])
+            (gone / manifests.DIRECTORY).rename(path / manifests.DIRECTORY)
+
+    monkeypatch.setattr(manifests, "write", write_late)
+    with pytest.raises(HeadwaterError) as error:
+        generate(path, statement)
+    assert error.value.condition == "DELTA_TABLE_ID_MISMATCH"

@@ -29,28 +29,36 @@ _LOG = logging.getLogger(__name__)
 _MOST_ROUNDS = 100
 
 
-def follow(newest: Callable[[], Snapshot], partitions: Iterable[Values] | None) -> None:
+def follow(table: Snapshot, newest: Callable[[], Snapshot], partitions: Iterable[Values] | None) -> None:
     """Bring manifests to a table's newest version.
 
     :param newest: reads it.
     :param partitions: those to look at; None for all.
-    :raises HeadwaterError: as :func:`headwater.log.manifests.check`.
+    :raises HeadwaterError: as :func:`headwater.log.manifests.check`; ``DELTA_TABLE_ID_MISMATCH`` if another table has
+        taken its place.
     """
+
+    def current() -> Snapshot:
+        found = newest()
+        check_id(table, found)
+        return writing_to_same_table(found)
+
     asked = None if partitions is None else list(partitions)
-    snapshot = newest()
+    snapshot = current()
     wanted = manifests.manifests(snapshot, asked)
     manifests.write(snapshot, wanted)
     if asked is None:
         manifests.delete_others(snapshot, wanted.keys())
     for _ in range(_MOST_ROUNDS):
-        later = newest()
+        later = current()
         if later.version == snapshot.version:
             return
         snapshot, written, wanted = later, wanted, manifests.manifests(later, asked)
         # A partition that has no files any more is not in the answer for all of them.
         changed = {path: wanted.get(path, b"") for path in {*written, *wanted} if written.get(path) != wanted.get(path)}
         manifests.write(later, changed)
-    _LOG.warning("%s: other writers change the same partitions again and again; they write the manifests", newest())
+    message = "%s: other writers change the same partitions again and again; they write the manifests"
+    _LOG.warning(message, table.table_path)
 
 
 def keep_up(txn: Transaction, committed: Committed) -> None:
@@ -70,7 +78,7 @@ def keep_up(txn: Transaction, committed: Committed) -> None:
             or not manifests.are_there(snapshot)
         ):
             partitions = None
-        follow(partial(_newest_of, snapshot), partitions)
+        follow(snapshot, partial(CACHE.get, snapshot.table_path, snapshot.store), partitions)
     except Exception as error:
         _LOG.warning(
             "%s: the manifests could not be brought to version %d (%s); the commit stands. GENERATE "
@@ -78,12 +86,6 @@ def keep_up(txn: Transaction, committed: Committed) -> None:
             *(txn.table_path, committed.version, error),
         )
         _LOG.debug("manifests", exc_info=True)
-
-
-def _newest_of(snapshot: Snapshot) -> Snapshot:
-    newest = CACHE.get(snapshot.table_path, snapshot.store)
-    check_id(snapshot, newest)
-    return writing_to_same_table(newest)
 
 
 def is_kept_up(metadata: Metadata) -> bool:

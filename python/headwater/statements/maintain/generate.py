@@ -28,12 +28,13 @@ def generate(request: GenerateRequest, statement: Statement) -> RowsAnswer:
     mode = request.arguments.mode
     if mode.lower() != _MODE:
         raise HeadwaterError("DELTA_MODE_NOT_SUPPORTED", {"mode": mode, "supportedModes": _MODE})
-    check_target(request.table, statement, open_snapshot(request.table, statement))
+    table = open_snapshot(request.table, statement)
+    check_target(request.table, statement, table)
     statement.step("write manifests")
 
     def newest() -> Snapshot:
         statement.check_cancelled()
         return open_snapshot(request.table, statement)
 
-    follow(newest, None)
+    follow(table, newest, None)
     return RowsAnswer(rows=[])
