@@ -12,6 +12,7 @@ from headwater.catalogs.log_view import RatifiedLog
 from headwater.catalogs.unity.requests import Answer, Request
 from headwater.errors import HeadwaterError
 from headwater.log.checkpoint_writing import write_checkpoint
+from headwater.log.commits import commit_info_of
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.file_names import commit_name
 from headwater.transaction import Transaction, wait_for_maintenance
@@ -107,7 +108,7 @@ class Table:
             name = self.server.history[version]
             data = self.store.read(f"{self.server.location}/_delta_log/_staged_commits/{name}")
             self.server.commits[version] = {
-                "version": version, "timestamp": 1, "file-name": name, "file-size": len(data),
+                "version": version, "timestamp": (commit_info_of(data) or {})["inCommitTimestamp"], "file-name": name, "file-size": len(data),
                 "file-modification-timestamp": 1,
             }  # fmt: skip
 
@@ -271,6 +272,39 @@ def test_what_cannot_be_published_is_not_reported(table):
     assert table.append("c") == 3
     assert table.server.backfilled == reported
     assert table.paths() == ["a", "b", "c"]
+    assert 2 not in table.published()
+
+
+def test_a_staged_file_that_is_gone_was_published():
+    """By a writer that reported nothing: whoever cleans up staged files needs only the published ones."""
+    table = Table(most_unpublished=3)
+    for number in range(3):
+        table.append(f"f{number}")
+    table.record(1, 2, 3)
+    table.model.on_report = lambda *_: None  # it looks into the staged files
+    directory = f"{table.server.location}/_delta_log"
+    for name in table.staged():
+        table.store.delete(f"{directory}/_staged_commits/{name}")
+    assert table.append("after") == 4
+    assert table.published() == [0, 1, 2, 3, 4]
+    assert table.paths() == ["after", "f0", "f1", "f2"]
+    assert table.server.backfilled >= 3
+
+
+@pytest.mark.parametrize("published", ["shorter", "of another time"])
+def test_without_its_staged_file_only_a_copy_counts_as_published(table, published):
+    table.append("a")
+    table.record(1)
+    directory = f"{table.server.location}/_delta_log"
+    path = f"{directory}/{commit_name(1)}"
+    data = table.store.read(path)
+    stamp = b"%d" % (commit_info_of(data) or {})["inCommitTimestamp"]
+    table.store.put(path, data[:-1] if published == "shorter" else data.replace(stamp, stamp[::-1]))
+    table.store.delete(f"{directory}/_staged_commits/{table.server.history[1]}")
+    reported = table.server.backfilled
+    assert table.append("b") == 2
+    assert table.append("c") == 3
+    assert table.server.backfilled == reported
     assert 2 not in table.published()
 
 

@@ -15,8 +15,8 @@ Follows the protocol's chapters "Commit Protocol" and "Publishing Commits".
    writer's may have been carried out. Where the catalog has the commit no more on record, it was published, and the
    identifier in it shows whose it is. A version that is not there yet is proposed again, with the same file.
 4. *Publish.* The ratified commits that the catalog has on record are copied to ``<version>.json``, in order, by
-   put-if-absent; those of other writers too, who may have died. A failure stops here, and does not undo the commit:
-   whoever commits next publishes.
+   put-if-absent; those of other writers too, who may have died. If a staged file is gone, the published one has to be
+   its copy. A failure stops here, and does not undo the commit: whoever commits next publishes.
 5. *Report.* The next request tells the catalog how far all commits are published, so that it may forget them. A version
    is reported only after the store has acknowledged its copy and those of all versions before.
 
@@ -208,15 +208,20 @@ class CatalogCommitter:
         for version in sorted(answer.commits):
             if self._log.published is not None and version <= self._log.published:
                 continue
-            data = known.get(version)
-            if data is None:
-                data = self._store.read(answer.commits[version].path(self._log.table_path))
             path = self._log.published_path(version)
             try:
+                data = known.get(version)
+                if data is None:
+                    data = self._store.read(answer.commits[version].path(self._log.table_path))
                 self._store.put_once(path, data)  # another writer may have done so
+                is_copy = True
             except FileExistsError:
+                is_copy = False
+            except FileNotFoundError:  # published, and the staged file cleaned up
+                is_copy = _fits(self._store.read(path), answer.commits[version])
+            if not is_copy:
                 # The catalog must not forget a commit that has no copy.
-                raise OSError(f"{path} is not the commit that the catalog has ratified") from None
+                raise OSError(f"{path} is not the commit that the catalog has ratified")
             self._log.published = version
         if not answer.commits:
             self._log.published = answer.latest
@@ -236,3 +241,8 @@ class CatalogCommitter:
             _LOG.warning("%s: ratified commits could not be published", self._log.table.name, exc_info=True)
             return False
         return True
+
+
+def _fits(data: bytes, commit: StagedCommit) -> bool:
+    """Whether a published file may be the copy of a staged one that is gone: the catalog knows its size and time."""
+    return len(data) == commit.size and (commit_info_of(data) or {}).get("inCommitTimestamp") == commit.timestamp
