@@ -23,6 +23,7 @@ _METADATA = {
     "format-version": 2,
     "schemas": [_SCHEMA],
     "current-schema-id": 0,
+    "last-updated-ms": 1,
     "last-column-id": 9,
     "partition-specs": [{"spec-id": 0, "fields": []}],
     "default-spec-id": 0,
@@ -54,6 +55,7 @@ def snapshot(path, **changed):
         (["v1.metadata.json", "v2.metadata.json", "v10.metadata.json"], "v10.metadata.json"),
         (["00000-a-b.metadata.json", "00011-c.gz.metadata.json", "v1.avro"], "00011-c.gz.metadata.json"),
         (["version-hint.text", "v2.metadata.json", "00009-a.metadata.json"], "v2.metadata.json"),
+        (["v2.metadata.json", "00009-a.metadata.json"], "v2.metadata.json"),
         (["snap-1.avro"], None),
         ([], None),
     ],
@@ -68,6 +70,31 @@ def test_only_a_catalog_knows_which_of_two_counts(tmp_path):
     for name in ("00001-a.metadata.json", "00001-b.metadata.json", "00000-c.metadata.json"):
         put(tmp_path / "metadata" / name)
     with pytest.raises(NotDelta, match="00001-a.metadata.json and 00001-b.metadata.json"):
+        metadata_file(STORE, str(tmp_path))
+
+
+def test_a_newer_file_counts_whatever_the_hint_names(tmp_path):
+    for number in (1, 2, 3):
+        put(tmp_path / f"metadata/v{number}.metadata.json")
+    hint = tmp_path / "metadata/version-hint.text"
+    hint.write_text("1\n")
+    assert metadata_file(STORE, str(tmp_path)) == f"{tmp_path}/metadata/v3.metadata.json"
+    hint.write_text("4")
+    with pytest.raises(Damaged, match=r"version-hint.text names it") as error:
+        metadata_file(STORE, str(tmp_path))
+    assert error.value.path == f"{tmp_path}/metadata/v4.metadata.json"
+
+
+@pytest.mark.parametrize("hint", [True, False])
+def test_a_table_that_a_catalog_took_over_is_not_read_as_it_was_before(tmp_path, hint):
+    """The numbers of catalogs begin again, so they show nothing."""
+    put(tmp_path / "metadata/v2.metadata.json", **{"last-updated-ms": 200})
+    if hint:
+        (tmp_path / "metadata/version-hint.text").write_text("2")
+    put(tmp_path / "metadata/00000-a.metadata.json", **{"last-updated-ms": 200})
+    assert metadata_file(STORE, str(tmp_path)) == f"{tmp_path}/metadata/v2.metadata.json"
+    put(tmp_path / "metadata/00001-b.metadata.json", **{"last-updated-ms": 300})
+    with pytest.raises(NotDelta, match=r"00001-b.metadata.json.* is newer than v2.metadata.json"):
         metadata_file(STORE, str(tmp_path))
 
 

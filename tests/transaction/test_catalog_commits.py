@@ -107,8 +107,9 @@ class Table:
         for version in versions:
             name = self.server.history[version]
             data = self.store.read(f"{self.server.location}/_delta_log/_staged_commits/{name}")
+            timestamp = (commit_info_of(data) or {})["inCommitTimestamp"]
             self.server.commits[version] = {
-                "version": version, "timestamp": (commit_info_of(data) or {})["inCommitTimestamp"], "file-name": name, "file-size": len(data),
+                "version": version, "timestamp": timestamp, "file-name": name, "file-size": len(data),
                 "file-modification-timestamp": 1,
             }  # fmt: skip
 

@@ -75,27 +75,43 @@ class Snapshot(NamedTuple):
 def metadata_file(store: Store, table: str) -> str | None:
     """The newest metadata file in the folder of a table; None where there is none.
 
-    :raises NotDelta: two files are equally new: only a catalog knows which one counts.
+    Tables without a catalog number their files ``v<n>``, and the newest one counts, even if the hint names an older
+    one. Catalogs have names and numbers of their own, so these cannot be compared with the others.
+
+    :raises NotDelta: only a catalog knows which one counts: two of its files are equally new, or one was written after
+        the newest ``v<n>``, as when such a table was registered with a catalog.
+    :raises Damaged: the hint names a file that is gone.
     """
     folder = f"{table}/{_FOLDER}"
     try:
         listed = [each.path.rpartition("/")[2] for each in store.list_from(folder)]
     except (FileNotFoundError, NotADirectoryError):
         return None
-    numbers: dict[int, list[str]] = {}
-    has_hint = _HINT in listed
+    without_catalog: dict[int, list[str]] = {}
+    of_catalog: dict[int, list[str]] = {}
     for name in listed:
-        found = _METADATA.fullmatch(name)
-        # Where there is a hint, no catalog names files, and those of others do not count.
-        if found is not None and not (has_hint and found.group(1) is None):
+        if (found := _METADATA.fullmatch(name)) is not None:
+            numbers = of_catalog if found.group(1) is None else without_catalog
             numbers.setdefault(int(found.group(1) or found.group(2)), []).append(name)
-    if not numbers:
+    if not (without_catalog or of_catalog):
         return None
-    newest = numbers[max(numbers)]
-    if len(newest) > 1:
-        names = " and ".join(sorted(newest))
+    numbers = without_catalog or of_catalog
+    number = max(numbers)
+    if len(numbers[number]) > 1:
+        names = " and ".join(sorted(numbers[number]))
         raise NotDelta(f"its metadata files {names} are equally new, and only its catalog knows which one counts")
-    return f"{folder}/{newest[0]}"
+    newest = numbers[number][0]
+    if without_catalog and _HINT in listed:
+        hinted = store.read(f"{folder}/{_HINT}").strip()
+        if hinted.isdigit() and int(hinted) > number:
+            raise Damaged(f"{folder}/v{int(hinted)}.metadata.json", f"it is gone, and {_HINT} names it")
+    for name in of_catalog[max(of_catalog)] if without_catalog and of_catalog else ():
+        if Table(store, table, f"{folder}/{name}").updated > Table(store, table, f"{folder}/{newest}").updated:
+            raise NotDelta(
+                f"its metadata file {name}, which a catalog wrote, is newer than {newest}, and only the catalog knows "
+                "which one counts; give the path of that file in place of the table's"
+            )
+    return f"{folder}/{newest}"
 
 
 class Table:
@@ -120,6 +136,14 @@ class Table:
             raise Damaged(file, f"it is no metadata of an Iceberg table ({error})") from None
         if version not in _VERSIONS:
             raise NotDelta(f"it has version {version} of the format, and 1 to 3 are known")
+
+    @property
+    def updated(self) -> int:
+        """When the metadata was written, in milliseconds since the epoch."""
+        try:
+            return int(self._metadata["last-updated-ms"])
+        except (KeyError, TypeError, ValueError):
+            raise Damaged(self._file, "it does not say when it was written") from None
 
     def snapshot(self, snapshot_id: int | None, milliseconds: int | None, between: Callable[[], None]) -> Snapshot:
         """A snapshot: that of an id, or the one that was current at a time; the current one if both are None.
