@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 
 import pytest
@@ -14,6 +15,7 @@ from headwater.protocol.requirements import protocol_for
 from headwater.statements.commit.committing import removals
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction
+from headwater.transaction.queueing import queue_of
 from support.requests import actions, called, create_request, create_table, data_file, schema_json
 
 check_sink, plan_batch, write_batch = map(called, ("check_sink", "plan_batch", "write_batch"))
@@ -68,6 +70,23 @@ def table(tmp_path, statement):
     path = tmp_path / "t"
     create_table(create_request(path, SCHEMA), statement)
     return path
+
+
+@pytest.mark.parametrize("numbers", [True, False])
+def test_a_batch_that_numbers_rows_waits_for_statements_that_lost(tmp_path, statement, numbers):
+    path = tmp_path / "t"
+    columns = {"a": "integer", "b": "string", "i": "long"} if numbers else {"a": "integer", "b": "string"}
+    identity = [{"column": "i", "start": 1, "step": 1, "allowExplicitInsert": False}] if numbers else []
+    create_table(create_request(path, schema_json(**columns), identity=identity), statement)
+    queue = queue_of(str(path))
+    place = queue.take_place(0.1, time.monotonic(), lambda: None)
+    lengths = []
+    statement.check_cancelled = lambda: queue.give_back(place)
+    statement.before_commits.append(lambda: lengths.append(queue.length))
+    statement.written = [[data_file("1.parquet", 2, [[1, 5, 0], ["x", "y", 0], [1, 2, 0]][: len(columns)])]]
+    write(path, statement)
+    queue.give_back(place)
+    assert lengths == [0 if numbers else 1]
 
 
 def other(path, *, change=lambda metadata: metadata, add=(), remove=False, blind=True, app=None):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 
 import pytest
@@ -15,6 +16,7 @@ from headwater.protocol.types import PrimitiveType, StructField, StructType, sch
 from headwater.schema.identity import identity_columns
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction
+from headwater.transaction.queueing import queue_of
 from support.requests import actions, create_request, create_table, data_file, schema_json, truncate, write
 
 SCHEMA = schema_json(a="integer", b="string")
@@ -132,6 +134,27 @@ def test_an_insert_runs_again_when_a_column_that_it_lacks_is_dropped(make_table,
     statement.before_commits = [other(path, with_schema(lambda fields: [fields["a"]]))]
     assert insert(path, statement, schema_json(a="integer")) == 2
     assert live(path) == ["2.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "reads_table", "waits"),
+    [("a", False, True), ("a", True, False), ("ai", False, False)],
+    ids=["numbers rows", "has an old version's rows", "brings the values"],
+)
+def test_an_insert_that_numbers_rows_waits_for_statements_that_lost(make_table, statement, columns, reads_table, waits):
+    """Each such insert makes a MERGE that numbers rows lose, and is the quicker one."""
+    identity = [{"column": "i", "start": 1, "step": 1, "allowExplicitInsert": True}]
+    path = make_table(schema_json(a="integer", i="long"), identity=identity)
+    queue = queue_of(str(path))
+    place = queue.take_place(0.1, time.monotonic(), lambda: None)
+    lengths = []
+    statement.check_cancelled = lambda: queue.give_back(place)
+    statement.before_commits.append(lambda: lengths.append(queue.length))
+    statement.written = [[data_file("1.parquet", 2, [[1, 5, 0], [1, 2, 0]])]]
+    schema = schema_json(**{"a": "integer", "i": "long"} if columns == "ai" else {"a": "integer"})
+    insert(path, statement, schema, reads_table=reads_table)
+    queue.give_back(place)
+    assert lengths == [0 if waits else 1]
 
 
 def test_identity_values_of_two_inserts_are_never_the_same(make_table, statement):

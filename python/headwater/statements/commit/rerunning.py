@@ -52,7 +52,7 @@ def run_again_after_losses(
     attempt: Callable[[], T],
     may_run_again: Callable[[HeadwaterError], bool] = _always,
     *,
-    waits_for_others: bool = True,
+    waits_for_others: bool | Callable[[], bool] = True,
     discards: bool = True,
     retried: Container[str] = RETRIED,
 ) -> T:
@@ -62,7 +62,7 @@ def run_again_after_losses(
 
     :param may_run_again: asked after a conflict.
     :param waits_for_others: whether the first attempt waits for statements that lost; False for a statement that
-        seldom makes others lose, or loses.
+        seldom makes others lose, or loses. A function is only called if there are such statements.
     :param retried: the conflicts after which the next attempt may succeed.
     :param discards: whether what a lost attempt has written is deleted; False where the attempt itself sees to it.
     :raises HeadwaterError: the last conflict, once ``spark.headwater.dml.retrySeconds`` have passed.
@@ -70,6 +70,8 @@ def run_again_after_losses(
     began = time.monotonic()
     deadline = began + statement.whole_number(_RETRY_SECONDS, _DEFAULT_RETRY_SECONDS)
     queue = queue_of(locate(table, statement).path)
+    if callable(waits_for_others):
+        waits_for_others = queue.length > 0 and waits_for_others()
     # Half of the time is left for running, however long others take.
     place = queue.arrive(_half_way(deadline), statement.check_cancelled) if waits_for_others else None
     lost_to: list[str] = []

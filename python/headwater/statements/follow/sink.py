@@ -43,7 +43,7 @@ from headwater.statements.files.scans import names_version_of_table
 from headwater.statements.follow.sink_options import check_options
 from headwater.statements.write import upsert_options
 from headwater.statements.write.given_options import ignore_properties, properties_in
-from headwater.statements.write.insert import evolve_metadata, resolve_write, still_fits
+from headwater.statements.write.insert import evolve_metadata, numbers_rows, resolve_write, still_fits
 from headwater.statements.write.overwrite import Overwrite, remove_replaced
 from headwater.transaction import Transaction
 
@@ -163,7 +163,12 @@ def write_batch(request: WriteBatchRequest, statement: Statement) -> CommitAnswe
     work = _BatchWrite(request, statement, _SeenTable(batch.sink.table, request.table_id))
     try:
         return run_again_after_losses(
-            batch.sink.table, statement, work.attempt, work.may_go_on, waits_for_others=False, discards=False
+            batch.sink.table,
+            statement,
+            work.attempt,
+            work.may_go_on,
+            waits_for_others=work.waits_for_others,
+            discards=False,
         )
     except HeadwaterError as error:
         # The same batch, of a run of the query that was stopped while it committed.
@@ -192,6 +197,10 @@ class _BatchWrite:
         return not request.reads_table and still_fits(
             self.seen, request.version, request.schema, self.statement, among=given
         )
+
+    def waits_for_others(self) -> bool:
+        """Whether statements that lost go first."""
+        return not self.request.reads_table and numbers_rows(self.seen, self.request.schema, self.statement)
 
     def attempt(self) -> CommitAnswer:
         """Commit the batch."""

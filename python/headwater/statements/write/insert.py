@@ -200,9 +200,24 @@ def write(request: WriteRequest, statement: Statement) -> CommitAnswer:
     def may_run_again(error: HeadwaterError) -> bool:
         return not _has_old_rows(request) and still_fits(request, request.version, request.schema, statement)
 
+    def waits_for_others() -> bool:
+        return not request.reads_table and numbers_rows(request, request.schema, statement)
+
     return run_again_after_losses(
-        request.table, statement, lambda: _write_once(request, statement), may_run_again, waits_for_others=False
+        request.table,
+        statement,
+        lambda: _write_once(request, statement),
+        may_run_again,
+        waits_for_others=waits_for_others,
     )
+
+
+def numbers_rows(seen: SeenTable, schema: str, statement: Statement) -> bool:
+    """Whether the table gives values to an identity column of rows with a schema. Such a write makes each MERGE and
+    upsert lose that numbers rows meanwhile, and is much quicker: beside many of them, none would end.
+    """
+    given = {name.lower() for name in parse_schema(schema).names}
+    return any(column.name.lower() not in given for column in identity_columns(open_same(seen, statement).schema))
 
 
 def _has_old_rows(request: WriteRequest) -> bool:
