@@ -160,6 +160,23 @@ def test_a_newcomer_does_not_wait_for_long_statements_but_for_one_that_starves(q
     second.end()
 
 
+@pytest.mark.parametrize("share_lost", [0.0, 1.0], ids=["few lose", "most lose"])
+def test_a_newcomer_stops_waiting_for_a_statement_that_runs_long_but_not_for_one_that_starves(queue, share_lost):
+    """The attempt that lost was short, so its length did not show it."""
+    queue._share_lost = share_lost
+    holder = take(queue, 0.1)
+    for _ in range(LOSSES_THAT_COUNT):
+        queue.lost_again(holder, 0.1)
+    newcomer = Running(lambda: queue.arrive(soon() + LONG, nothing))
+    assert holder.since is not None
+    holder.since -= LONG_SECONDS * 2
+    time.sleep(0.3)
+    assert newcomer.waits
+    holder.lost = 0
+    assert newcomer.end().result is None
+    assert queue.length == 1
+
+
 def test_tables_have_queues_of_their_own_and_unused_ones_are_dropped(monkeypatch):
     monkeypatch.setattr(queueing, "_QUEUES", {})
     monkeypatch.setattr(queueing, "_MOST_QUEUES", 3)

@@ -11,9 +11,9 @@ in it, so that it does not make them lose again:
 - in a place of its own where most of the statements that ran without one lost lately: then one after the other is
   the fastest order.
 
-A newcomer does not wait where, as far as their last attempts show, one of those before it would take longer than
-:data:`LONG_SECONDS`, or all of them longer than :data:`NEWCOMERS_PATIENCE_SECONDS`, unless the first in the queue has
-lost in its place :data:`LOSSES_THAT_COUNT` times.
+A newcomer does not wait, or stops waiting, if one of those before it takes longer than :data:`LONG_SECONDS`, or all of
+them longer than :data:`NEWCOMERS_PATIENCE_SECONDS`, unless the first in the queue has lost in its place
+:data:`LOSSES_THAT_COUNT` times. How long one takes is what its last attempt took, or the present one has taken so far.
 
 Promises: places are given in the order they were asked for. A statement holds one place at most, and asks for none
 while it holds one: no deadlock. A wait ends at the time its caller names, when the caller's ``check`` raises (the
@@ -26,7 +26,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 #: Newcomers do not wait for a queue in which one statement takes longer than the first, or all together longer than the
 #: second; in seconds. Chosen, not measured: no bench case has statements that long.
@@ -40,12 +40,20 @@ _WEIGHT = 0.15
 
 
 class Place:
-    """A statement's place in a queue. ``lost`` counts its losses in it; its last attempt took ``seconds``."""
+    """A statement's place in a queue. ``lost`` counts its losses in it; its last attempt took ``seconds``, and the
+    present one began at ``since``, by ``time.monotonic()``.
+    """
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
+        self.since: float | None = None
         self.lost = 0
         self.thread = threading.current_thread()
+
+    @property
+    def takes(self) -> float:
+        """How many seconds an attempt takes, as far as is known."""
+        return self.seconds if self.since is None else max(self.seconds, time.monotonic() - self.since)
 
 
 class TableQueue:
@@ -66,23 +74,32 @@ class TableQueue:
             self._drop_dead()
             if not self._places:
                 return None
-            seconds = [place.seconds for place in self._places]
-            long = max(seconds) > LONG_SECONDS or sum(seconds) > NEWCOMERS_PATIENCE_SECONDS
-            if long and self._places[0].lost < LOSSES_THAT_COUNT:
+            before = list(self._places)
+            if self._need_not_wait_for(before):
                 return None
-            before = set(self._places)
             if self._share_lost > 0.5:
                 # Each one in a place makes the next more likely to try without: conflicts may have become rare.
                 self._share_lost *= 1 - _WEIGHT / 10
-                place = Place(max(seconds))
+                place = Place(max(each.seconds for each in before))
                 self._places.append(place)
             else:
                 place = None
-        if place is not None:
-            self._wait_for_turn(place, until, check)
+        if place is None:
+            self._wait(lambda: self._need_not_wait_for(before), until, check)
+            return None
+        self._wait_for_turn(place, until, check, before)
+        with self._changed:
+            has_turn = self._places[0] is place or not self._need_not_wait_for(before)
+        if has_turn:
             return place
-        self._wait(lambda: before.isdisjoint(self._places), until, check)
+        self.give_back(place)
         return None
+
+    def _need_not_wait_for(self, before: Collection[Place]) -> bool:
+        """Whether a newcomer runs: those that were there before it have ended, or take too long."""
+        takes = [place.takes for place in self._places if place in before]
+        is_long = bool(takes) and (max(takes) > LONG_SECONDS or sum(takes) > NEWCOMERS_PATIENCE_SECONDS)
+        return not takes or is_long and self._places[0].lost < LOSSES_THAT_COUNT
 
     def take_place(self, seconds: float, until: float, check: Callable[[], None]) -> Place:
         """Called when an attempt without a place lost, after ``seconds``. Returns with a place when the statement may
@@ -98,6 +115,7 @@ class TableQueue:
         with self._changed:
             place.lost += 1
             place.seconds = seconds
+            place.since = time.monotonic()
 
     def give_back(self, place: Place) -> None:
         """The statement ended."""
@@ -117,12 +135,18 @@ class TableQueue:
         with self._changed:
             return len(self._places)
 
-    def _wait_for_turn(self, place: Place, until: float, check: Callable[[], None]) -> None:
+    def _wait_for_turn(
+        self, place: Place, until: float, check: Callable[[], None], before: Collection[Place] | None = None
+    ) -> None:
+        def is_over() -> bool:
+            return self._places[0] is place if before is None else self._need_not_wait_for(before)
+
         try:
-            self._wait(lambda: self._places[0] is place, until, check)
+            self._wait(is_over, until, check)
         except BaseException:
             self.give_back(place)
             raise
+        place.since = time.monotonic()
 
     def _wait(self, over: Callable[[], bool], until: float, check: Callable[[], None]) -> None:
         while True:
