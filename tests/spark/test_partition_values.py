@@ -176,6 +176,22 @@ def test_a_partition_column_that_is_not_null_refuses_what_is_stored_as_null(spar
     assert rows("SELECT * FROM t") == [("a", 1, 1)]
 
 
+def test_a_generated_partition_value_is_checked_as_it_is_stored(spark, rows, database):
+    """The value that a row brings for it is stored as null, and so is what its expression gives."""
+    spark.sql("CREATE TABLE t (a STRING, g STRING GENERATED ALWAYS AS (trim(a))) USING delta PARTITIONED BY (g)")
+    spark.sql("INSERT INTO t (a, g) VALUES (' ', '')")
+    spark.sql("INSERT INTO t (a) VALUES (' ')")
+    assert rows("SELECT a, g FROM t") == [(" ", None), (" ", None)]
+
+
+def test_an_upsert_that_ignores_nulls_ignores_what_is_stored_as_null(spark, rows, database):
+    spark.sql("CREATE TABLE t (id INT, p STRING) USING delta PARTITIONED BY (p)")
+    spark.sql("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    writer = spark.createDataFrame([(1, ""), (2, "c")], "id INT, p STRING").write.format("delta").mode("append")
+    writer.option("idCols", "id").option("ignoreNullUpdates", True).saveAsTable("t")
+    assert rows("SELECT id, p FROM t ORDER BY id") == [(1, "a"), (2, "c")]
+
+
 def test_a_partition_that_is_written_as_an_empty_string_is_replaced(spark, rows, fails, database):
     """Each run leaves the rows of the last one, or is refused."""
     spark.sql("CREATE TABLE t (p STRING DEFAULT '', b BINARY, x INT) USING delta PARTITIONED BY (p, b)")
@@ -186,6 +202,7 @@ def test_a_partition_that_is_written_as_an_empty_string_is_replaced(spark, rows,
         "INSERT OVERWRITE t PARTITION (p = '__HIVE_DEFAULT_PARTITION__', b) SELECT X'', {}",
         "INSERT INTO t REPLACE WHERE p IS NULL SELECT '', X'', {}",
         "INSERT INTO t REPLACE WHERE p <=> '' SELECT '', X'', {}",
+        "INSERT INTO t AS t REPLACE ON (t.p <=> s.p) (SELECT '' AS p, X'' AS b, {} AS x) AS s",
     ):
         for number in (1, 2):
             spark.sql(way.format(number))

@@ -347,6 +347,26 @@ def test_rollback_leaves_nothing_of_a_table_and_a_name_that_was_taken_ends_commi
 
 
 @pytest.mark.usefixtures("tables")
+def test_a_metastore_that_fails_has_no_free_names(spark):
+    """Its failure is not the answer that no table has the name: COMMIT ends with it, before anything is committed."""
+    spark.sql("BEGIN TRANSACTION")
+    spark.sql("CREATE TABLE d USING delta AS SELECT * FROM a")
+    spark.sql("INSERT INTO a VALUES (2, 'two')")
+    metastore = spark._jsparkSession.sessionState().catalog().externalCatalog().unwrapped()
+    field = metastore.getClass().getDeclaredField("catalog")
+    field.setAccessible(True)
+    entries = field.get(metastore).apply(spark.catalog.currentDatabase()).tables()
+    entries.put("d", None)  # an entry that cannot be read
+    try:
+        with pytest.raises(Exception, match="NullPointerException"):
+            spark.sql("COMMIT")
+    finally:
+        entries.remove("d")
+    assert rows(spark, "a") == [(1, "one")]
+    assert not spark.catalog.tableExists("d")
+
+
+@pytest.mark.usefixtures("tables")
 def test_rows_that_are_changed_twice_keep_their_ids(spark):
     spark.sql("CREATE TABLE t (id INT, v STRING) USING delta TBLPROPERTIES ('delta.enableRowTracking' = 'true')")
     spark.sql("INSERT INTO t SELECT /*+ COALESCE(1) */ CAST(id AS INT), 'old' FROM range(3)")

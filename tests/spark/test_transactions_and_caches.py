@@ -162,3 +162,17 @@ def test_a_frame_of_before_has_what_its_own_transaction_did(spark: Any, cached: 
     assert rows(before.select("*")) == expected
     spark.sql("ROLLBACK")
     assert rows(spark.table("part")) == rows(before.select("id", "v")) == BEFORE
+
+
+def test_a_frame_that_was_cached_within_a_transaction_has_nothing_of_it_after_a_rollback(
+    spark: Any, cached: Any
+) -> None:
+    """And what was cached before is still a cache."""
+    spark.sql("BEGIN TRANSACTION")
+    spark.sql(f"INSERT INTO a {ADDED}")
+    within = spark.table("a").selectExpr("id * 2").cache()
+    assert rows(within) == [(2,), (4,), (6,)]
+    spark.sql("ROLLBACK")
+    assert rows(within.select("*")) == [(2,), (4,)]
+    planned = spark.table("a").where("id < 10")._jdf.queryExecution().executedPlan().toString()
+    assert "InMemoryRelation" in planned
