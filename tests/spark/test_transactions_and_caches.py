@@ -56,7 +56,7 @@ STATEMENTS: dict[str, tuple[Callable[[Any, str], Any], list[tuple]]] = {
     "drop a column": (lambda spark, path: spark.sql("ALTER TABLE a DROP COLUMN v"), [(1,), (2,)]),
     "refresh": (lambda spark, path: [spark.sql(f"INSERT INTO a {ADDED}"), spark.sql("REFRESH TABLE a")], AFTER_ADDED),
     "uncache a part": (
-        lambda spark, path: [spark.sql(f"INSERT INTO a {ADDED}"), spark.sql("UNCACHE TABLE part")],
+        lambda spark, path: [spark.sql(f"INSERT INTO a {ADDED}"), spark.catalog.uncacheTable("part")],
         AFTER_ADDED,
     ),
 }
@@ -176,3 +176,55 @@ def test_a_frame_that_was_cached_within_a_transaction_has_nothing_of_it_after_a_
     assert rows(within.select("*")) == [(2,), (4,)]
     planned = spark.table("a").where("id < 10")._jdf.queryExecution().executedPlan().toString()
     assert "InMemoryRelation" in planned
+
+
+def cached_queries(spark: Any) -> int:
+    return int(spark._jsparkSession.sharedState().cacheManager().numCachedEntries())
+
+
+@pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
+@pytest.mark.parametrize("changes", [True, False])
+def test_a_frame_that_a_transaction_defines_is_cached_until_its_end(
+    spark: Any, cached: Any, end: str, changes: bool
+) -> None:
+    already = cached_queries(spark)
+    spark.sql("BEGIN TRANSACTION")
+    if changes:
+        spark.sql(f"INSERT INTO a {ADDED}")
+    defined = spark.table("a").where("id > 0").cache()
+    assert rows(defined) == (AFTER_ADDED if changes else BEFORE)
+    assert cached_queries(spark) == already + 1
+    spark.sql(end)
+    assert cached_queries(spark) == already
+    assert not defined.storageLevel.useMemory
+    assert rows(spark.table("a").where("id > 0")) == (AFTER_ADDED if changes and end == "COMMIT" else BEFORE)
+
+
+@pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
+@pytest.mark.parametrize("has_run", [True, False])
+def test_a_frame_of_before_that_a_transaction_caches_is_seen_by_none_and_let_go(
+    spark: Any, cached: Any, end: str, has_run: bool
+) -> None:
+    other = cached[0]
+    already = cached_queries(spark)
+    before = spark.table("a").where("id > 0")
+    if has_run:
+        before.collect()
+    spark.sql("BEGIN TRANSACTION")
+    spark.sql(f"INSERT INTO a {ADDED}")
+    before.cache()
+    before.count()
+    assert rows(other.table("a").where("id > 0")) == BEFORE
+    spark.sql(end)
+    for session in (spark, other):
+        assert rows(session.table("a").where("id > 0")) == (AFTER_ADDED if end == "COMMIT" else BEFORE)
+    before.unpersist()
+    assert cached_queries(spark) == already
+
+
+@pytest.mark.usefixtures("cached")
+def test_uncache_table_waits_for_the_end(spark: Any) -> None:
+    """It would find nothing: what was cached before is not the transaction's."""
+    spark.sql("BEGIN TRANSACTION")
+    with pytest.raises(Exception, match="HEADWATER_NOT_IN_TRANSACTION"):
+        spark.sql("UNCACHE TABLE part")

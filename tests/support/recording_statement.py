@@ -101,6 +101,9 @@ class RecordingStatement(Statement):
         self.unset.append(name)
         self._confs = {key: value for key, value in self._confs.items() if key != name}
 
+    def end_transaction(self, setting):
+        self.unset_conf(setting)
+
     def settled(self, path):
         return False
 

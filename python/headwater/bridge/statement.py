@@ -389,6 +389,13 @@ class Statement:
         """Take a setting of the session back to its default, for the statements that follow."""
         self._context.unset(name)
 
+    def end_transaction(self, setting: str) -> None:
+        """Have the session leave its transaction over several statements, which a setting names: what Spark has
+        cached has nothing of it afterwards.
+        """
+        self._context.endTransaction()
+        self.unset_conf(setting)
+
     def check_cancelled(self) -> None:
         """End the statement here if it was cancelled; for waits of this process, which Spark does not see."""
         self._context.checkCancelled()

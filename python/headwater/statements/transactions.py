@@ -49,7 +49,6 @@ _HARMLESS = frozenset(
         "SetCommand",
         "SetNamespaceCommand",
         "SetVariable",
-        "UncacheTable",
     }
 )
 #: Errors of a COMMIT after which a table that it creates may yet be there.
@@ -86,12 +85,9 @@ def rollback_transaction(request: TransactionRequest, statement: Statement) -> R
     """
     _check_begun("ROLLBACK", request, statement)
     transaction = open_transactions.known(statement)
-    paths = [] if transaction is None else [log.table_path for log in transaction.written]
     if transaction is not None:
         transaction.give_up()
     _end(transaction, statement)
-    for path in paths:  # DataFrames that were cached within it have what it did
-        statement.table_changed(path)
     return RowsAnswer(rows=[])
 
 
@@ -179,7 +175,7 @@ def _check_begun(what: str, request: TransactionRequest, statement: Statement) -
 def _end(transaction: OpenTransaction | None, statement: Statement) -> None:
     if transaction is not None:
         open_transactions.end(transaction)
-    statement.unset_conf(SETTING)
+    statement.end_transaction(SETTING)
 
 
 def _member(

@@ -49,7 +49,7 @@ def recover_commit(request: RecoverCommitRequest, statement: Statement) -> Commi
             continue
         if info.get("txnId") == commit.txn_id and stands is Standing.STANDS:
             if statement.conf(open_transactions.SETTING) and open_transactions.known(statement) is None:
-                statement.unset_conf(open_transactions.SETTING)
+                statement.end_transaction(open_transactions.SETTING)
             _reset_version(data, commit.path, statement)
             register([table for table in commit.created or () if not statement.is_name_taken(table)], statement)
             return CommitAnswer(version=commit.version, counts=commit.counts, rows=commit.rows)

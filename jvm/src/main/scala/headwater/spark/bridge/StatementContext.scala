@@ -11,7 +11,7 @@ import headwater.spark.HeadwaterException
 import headwater.spark.bridge.messages._
 import headwater.spark.catalog.{CreatedTables, HeadwaterTable}
 import headwater.spark.dml.{HeadwaterDmlCommand, KeySetAccumulator, RowCounter}
-import headwater.spark.scan.{HeadwaterFileIndex, LateMaterialization, ParquetSource, PinSnapshots, PredicateTree, TableState}
+import headwater.spark.scan.{HeadwaterFileIndex, KeyByTransaction, LateMaterialization, ParquetSource, PinSnapshots, PredicateTree, TableState}
 import headwater.spark.write.PositionSet
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{classic, SparkSession}
@@ -400,6 +400,9 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
 
   /** Takes a setting of the session back to its default. */
   def unset(setting: String): Unit = session.conf.unset(setting)
+
+  /** The session's transaction over several statements is about to end. */
+  def endTransaction(): Unit = KeyByTransaction.end(session)
 
   /** [[SparkRun]] of each statement of an open transaction that runs, or ran lately: JSON array. */
   def runsIn(transaction: String): String =

@@ -47,8 +47,10 @@ class HeadwaterFileIndex(
     readBy: Option[Option[(String, Long)]] = None)
     extends FileIndex {
 
-  /** What is read in a transaction is another table to Spark's caches, and another one after each statement. */
-  private val transaction = readBy.getOrElse(SparkInternals.transaction(session).map((_, state.version)))
+  private val begun = readBy.getOrElse(SparkInternals.transaction(session).map((_, state.version)))
+
+  /** What is read in a transaction is another table to Spark's caches, and another one after each statement; until it ends, if given. */
+  private def transaction = begun.filter { case (id, _) => readBy.isEmpty || SparkInternals.transaction(session).contains(id) }
 
   def tableLocation: TableLocation = TableLocation(path, store)
 
@@ -185,8 +187,16 @@ class HeadwaterFileIndex(
     FileList.fromAnswer(Bridge.call(session, ScansRequest(Seq(request)), tableLocation).head, partitionSchema.length)
   }
 
+  /**
+   * Whether it is of a session that has begun a transaction since. A DataFrame that has run before keeps it as part of its key, but what
+   * Spark caches of it now has what the transaction did.
+   */
+  private def isOfBefore: Boolean = live && transaction.isEmpty && SparkInternals.transaction(session).nonEmpty
+
   override def equals(other: Any): Boolean = other match {
+    case that: HeadwaterFileIndex if this eq that => true
     case that: HeadwaterFileIndex =>
+      !isOfBefore && !that.isOfBefore &&
       path == that.path && store == that.store && state.tableId == that.state.tableId && live == that.live &&
       (live || state.version == that.state.version) && transaction == that.transaction &&
       onlyFiles == that.onlyFiles && prunedFiles == that.prunedFiles

@@ -279,6 +279,10 @@ object SparkInternals {
       }
     } catch { case NonFatal(_) => }
 
+  /** Drops all that is cached of queries that have this part. */
+  def dropCaches(session: SparkSession, part: LogicalPlan): Unit =
+    classic(session).sharedState.cacheManager.uncacheQuery(classic(session), part, cascade = true)
+
   /** The rows of a JSON array, typed by a schema. */
   def rows(json: String, schema: StructType, timeZone: String): Seq[InternalRow] = {
     val wrapped = StructType(Seq(StructField("rows", ArrayType(schema))))
