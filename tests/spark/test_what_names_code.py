@@ -159,3 +159,26 @@ def test_a_session_names_no_store(spark, settings, fails, tmp_path, monkeypatch)
     with settings({"spark.headwater.store.trap": "a_trap:Store"}), fails("HEADWATER_FILE_SYSTEM_NOT_USABLE", "trap"):
         spark.sql("SELECT * FROM delta.`trap://bucket/t`")
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.fixture
+def functions_of_users(spark, database):
+    """A function in Python, one of the session in SQL, and one of the catalog."""
+    spark.udf.register("in_python", lambda value: value is not None, "boolean")
+    spark.sql("CREATE OR REPLACE TEMPORARY FUNCTION of_session(value INT) RETURNS BOOLEAN RETURN value > 0")
+    spark.sql("CREATE FUNCTION of_catalog(value INT) RETURNS BOOLEAN RETURN value > 0")
+    yield
+    for name in ("in_python", "of_session"):
+        spark.sql(f"DROP TEMPORARY FUNCTION {name}")
+
+
+@pytest.mark.parametrize("function", ["in_python", "of_session", "session.of_session", "of_catalog"])
+@pytest.mark.usefixtures("functions_of_users")
+def test_a_constraint_calls_no_function_of_a_user(spark, fails, function):
+    """Other sessions, and other engines, have to check it."""
+    spark.sql("CREATE TABLE t (id INT) USING delta")
+    if function == "in_python":  # Spark itself refuses those in SQL in ALTER TABLE
+        with fails("DELTA_UDF_IN_CHECK_CONSTRAINT", function):
+            spark.sql(f"ALTER TABLE t ADD CONSTRAINT c CHECK ({function}(id))")
+    with fails("DELTA_UDF_IN_CHECK_CONSTRAINT", function.rpartition(".")[2]):
+        spark.sql(f"CREATE TABLE u (id INT, CONSTRAINT c CHECK (id IS NULL OR {function}(id))) USING delta")

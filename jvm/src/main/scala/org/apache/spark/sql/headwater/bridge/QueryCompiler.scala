@@ -8,7 +8,7 @@ import headwater.spark.layout.{CurveKey, RangeId}
 import headwater.spark.write.{OptimizedWrite, PositionSet, RaiseRowError}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{
-  ExpressionWithUnresolvedIdentifier, UnresolvedAttribute, UnresolvedFunction, UnresolvedRelation
+  ExpressionWithUnresolvedIdentifier, SQLScalarFunction, UnresolvedAttribute, UnresolvedFunction, UnresolvedRelation
 }
 import org.apache.spark.sql.catalyst.expressions.{
   Alias, Expression, ExprId, Literal, PlanExpression, SparkVersion, UserDefinedExpression, VariableReference
@@ -102,17 +102,18 @@ object QueryCompiler {
 
   /**
    * Why an expression that a user wrote over a schema cannot be stored in a table's log: a part that [[parseStored]] refuses, a variable
-   * of this session, or a meaning that it has only under the settings of this session.
+   * of this session, a function of a user, or a meaning that it has only under the settings of this session.
    */
   def notStorable(session: SparkSession, text: String, schema: StructType): Option[HeadwaterException] = {
     val parsed = parse(session, text)
     // In a stored text, TIMESTAMP is TIMESTAMP_LTZ. The type of a generated column still decides about its values.
     def inOthers = withDefaults(session, TextRules)(scala.util.Try(parse(session, text)).toOption)
-    def variable = resolved(session, parsed, schema).flatMap(_.collectFirst { case v: VariableReference =>
-      s"the variable ${v.sql}"
-    }).headOption
+    def first(part: PartialFunction[Expression, String]) = resolved(session, parsed, schema).flatMap(_.collectFirst(part)).headOption
+    def variable = first { case v: VariableReference => s"the variable ${v.sql}" }
+    def function = first { case f if isOfUser(f) => f.sql }
     forbidden(parsed).orElse(variable).map(part =>
       HeadwaterException("HEADWATER_EXPRESSION_NOT_STORABLE", "expression" -> text, "part" -> part)).orElse(
+      function.map(used => HeadwaterException("DELTA_UDF_IN_CHECK_CONSTRAINT", "expr" -> used))).orElse(
       Option.when(!inOthers.map(withoutIds).contains(withoutIds(parsed)))(
         HeadwaterException("HEADWATER_EXPRESSION_OF_SETTINGS", "expression" -> text)))
   }
@@ -181,11 +182,17 @@ object QueryCompiler {
     resolved(session, parse(session, text), schema).flatMap(_.collect {
       case e if e.containsPattern(TreePattern.CURRENT_LIKE) && !e.children.exists(_.containsPattern(TreePattern.CURRENT_LIKE)) => e
       case e: PlanExpression[_] => e
-      case e: UserDefinedExpression => e
+      case e if isOfUser(e) => e
       case e: SparkVersion => e
       case e: VariableReference => e
       case e if !e.deterministic && e.children.forall(_.deterministic) => e
     }).map(_.sql)
+
+  /** Whether it calls a function that other sessions may not have, or have with another meaning: of the session, or of its catalog. */
+  private def isOfUser(expression: Expression): Boolean = expression match {
+    case _: UserDefinedExpression | _: SQLScalarFunction => true
+    case _ => false
+  }
 
   private def resolved(session: SparkSession, parsed: Expression, schema: StructType): Seq[Expression] =
     SparkInternals.logicalPlan(SparkInternals.ofRows(session, Project(Seq(Alias(parsed, "value")()), over(schema)))).expressions
