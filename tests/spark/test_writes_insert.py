@@ -335,6 +335,24 @@ def test_inserts_are_joined_beside_those_of_other_formats(spark, rows, database)
     assert rows("DESCRIBE HISTORY t")[0][0] == 2
 
 
+@pytest.mark.parametrize("in_transaction", [False, True])
+def test_an_insert_that_fails_speaks_for_itself_alone(spark, rows, fails, database, in_transaction):
+    """What an INSERT before it in the same statement has done stays, unless a transaction holds both."""
+    run(
+        spark,
+        "CREATE TABLE t (id INT) USING delta",
+        "CREATE TABLE u (id INT, CONSTRAINT small CHECK (id < 5)) USING delta",
+    )
+    if in_transaction:
+        spark.sql("BEGIN TRANSACTION")
+    with fails("DELTA_VIOLATE_CONSTRAINT_WITH_VALUES", "This write stored nothing"):
+        spark.sql("FROM range(4, 6) INSERT INTO t SELECT int(id) INSERT INTO u SELECT int(id)")
+    if in_transaction:
+        spark.sql("ROLLBACK")
+    assert rows("SELECT * FROM t ORDER BY id") == ([] if in_transaction else [(4,), (5,)])
+    assert rows("SELECT * FROM u") == []
+
+
 @pytest.mark.parametrize("by", ["session", "options"])
 def test_inserts_that_one_transaction_version_would_lose_are_refused(spark, rows, fails, database, settings, by):
     run(

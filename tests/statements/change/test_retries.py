@@ -90,7 +90,7 @@ def test_at_its_deadline_it_says_how_often_it_ran_and_what_it_lost_to(queue, mon
     with pytest.raises(HeadwaterError) as caught:
         run(Stub(10), work)
     assert caught.value.condition == "DELTA_CONCURRENT_APPEND"
-    assert "Nothing was written by this statement, which ran 3 times in 12.0 s and lost to versions 5, 6, 7." in str(
+    assert "Nothing came of this write, which ran 3 times in 12.0 s and lost to versions 5, 6, 7." in str(
         caught.value
     )
     assert queue.length == 0
@@ -99,7 +99,7 @@ def test_at_its_deadline_it_says_how_often_it_ran_and_what_it_lost_to(queue, mon
 def test_without_seconds_it_does_not_run_again(queue):
     with pytest.raises(HeadwaterError) as caught:
         run(Stub(0), loses(conflict(3)))
-    assert "Nothing was written by this statement." in str(caught.value)
+    assert "Nothing came of this write." in str(caught.value)
 
 
 def test_other_errors_end_it_and_its_place_is_free(queue):

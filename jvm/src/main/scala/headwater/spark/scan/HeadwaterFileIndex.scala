@@ -225,12 +225,12 @@ object HeadwaterFileIndex {
     }
   }
 
-  /** Whether an analyzed plan reads the latest version of a table, in a subquery perhaps, by whatever path. */
-  def isReadIn(plan: LogicalPlan, path: String, id: String): Boolean = plan.exists {
+  /** Whether an analyzed plan reads the latest version of a table, or any, in a subquery perhaps, by whatever path. */
+  def isReadIn(plan: LogicalPlan, path: String, id: String, anyVersion: Boolean = false): Boolean = plan.exists {
     case LogicalRelation(HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, _, _), _, _, _, _) =>
       // Changes are read up to the version that was the latest when they were asked for.
-      (index.live || index.onlyFiles.nonEmpty) && SameTable(path, id, index.path, index.state.tableId)
+      (anyVersion || index.live || index.onlyFiles.nonEmpty) && SameTable(path, id, index.path, index.state.tableId)
     case CatalogRelation(table: HeadwaterTable, _, _) => SameTable(path, id, table.path, table.info.tableId)
-    case other => other.subqueries.exists(isReadIn(_, path, id))
+    case other => other.subqueries.exists(isReadIn(_, path, id, anyVersion))
   }
 }

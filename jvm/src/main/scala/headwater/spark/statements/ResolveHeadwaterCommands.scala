@@ -22,7 +22,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{ShowCreateTable, ShowPartiti
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.connector.catalog.TableCatalog
-import org.apache.spark.sql.execution.command.{CreateTableLikeCommand, ShowTablesCommand}
+import org.apache.spark.sql.execution.command.{CreateTableLikeCommand, RunnableCommand, ShowTablesCommand}
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.headwater.statements.{AnalyzeTableCommand, ShowDeltaTablesCommand}
 import org.apache.spark.sql.types.StructType
@@ -103,6 +103,9 @@ case class ResolveHeadwaterCommands(session: SparkSession) extends Rule[LogicalP
     case directory @ InsertIntoDir(_, _, Some(format), _, _) if format.equalsIgnoreCase("delta") =>
       throw Bridge.refusal(session, InsertIntoDirectoryRequest(directory.storage.locationUri.map(_.toString)))
     case like: CreateTableLikeCommand if CreateDeltaTableLikeCommand.concerns(session, like) => CreateDeltaTableLikeCommand(like)
+    case command: RunnableCommand =>
+      SavedOver.refuse(session, command)
+      command
   }
 
   private def cloned(source: LogicalPlan): ClonedSource = source match {

@@ -8,7 +8,7 @@ import headwater.spark.write.{DeclaredLengthCheck, StoreAssignment}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{functions, DataFrame, SparkSession}
-import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
+import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow, TableIdentifier}
 import org.apache.spark.sql.catalyst.analysis.{Analyzer, TableOutputResolver}
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, SessionCatalog}
 import org.apache.spark.sql.catalyst.expressions.{
@@ -231,6 +231,10 @@ object SparkInternals {
   /** Spark's error for a statement about a table that names a view. */
   def notATable(view: View, statement: String): Throwable =
     QueryCompilationErrors.expectTableNotViewError(view.desc.identifier.nameParts, statement, suggestAlternative = false, view)
+
+  /** Spark's error for rows that are read from the table that they would replace. */
+  def overwritesItsSource(session: SparkSession, table: TableIdentifier): Throwable =
+    QueryCompilationErrors.cannotOverwriteTableThatIsBeingReadFromError(sessionCatalog(session).qualifyIdentifier(table))
 
   /** The inverse of [[storedTypes]]. */
   def declaredTypes(schema: StructType): StructType = CharVarcharUtils.getRawSchema(schema)

@@ -1,0 +1,34 @@
+package headwater.spark.statements
+
+import scala.util.Try
+
+import headwater.spark.scan.HeadwaterFileIndex
+import org.apache.spark.sql.{SaveMode, SparkSession}
+import org.apache.spark.sql.catalyst.catalog.CatalogTable
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.execution.command.RunnableCommand
+import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
+import org.apache.spark.sql.headwater.SparkInternals
+
+/**
+ * `saveAsTable` in mode overwrite and a format of Spark's own, of rows that come from the Delta table that it replaces. Spark drops that
+ * table before it reads the rows. It looks for the table only where a query reads it by its name, newest version, outside of subqueries.
+ *
+ * Spark's command is known by its parts, because Spark 4.0 has none: there, nobody sees the rows before the table is gone.
+ */
+private[statements] object SavedOver {
+  def refuse(session: SparkSession, command: RunnableCommand): Unit = command.productIterator.toSeq match {
+    case Seq(table: CatalogTable, SaveMode.Overwrite, rows: LogicalPlan) if tables(rows).nonEmpty =>
+      def replaced = SparkInternals.logicalPlan(session.table(table.identifier.quotedString))
+      Try(replaced).toOption.toSeq.flatMap(tables).foreach { target =>
+        if (HeadwaterFileIndex.isReadIn(rows, target.path, target.state.tableId, anyVersion = true)) {
+          throw SparkInternals.overwritesItsSource(session, table.identifier)
+        }
+      }
+    case _ =>
+  }
+
+  private def tables(plan: LogicalPlan): Seq[HeadwaterFileIndex] = plan.collectWithSubqueries {
+    case LogicalRelation(HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, _, _), _, _, _, _) => index
+  }
+}
