@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from pyspark.errors import SparkRuntimeException
 from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    ByteType,
+    DoubleType,
+    IntegerType,
+    StructField,
+    StructType,
+    UserDefinedType,
+)
 
 
 @pytest.fixture
@@ -408,3 +420,74 @@ def test_options_without_a_value_mean_nothing(spark, data, read, database, tmp_p
     assert read(path) == sorted(spark.table("t").collect())
     loaded = spark.read.format("delta").option("readChangeFeed", None).option("versionAsOf", None).load(str(path))
     assert loaded.count() == 2 * data.count()
+
+
+class Reading(UserDefinedType):
+    """A type of a user whose stored form declares a field NOT NULL, as vectors of Spark's ML have it."""
+
+    @classmethod
+    def sqlType(cls):
+        values = ArrayType(DoubleType(), containsNull=False)
+        return StructType([StructField("kind", ByteType(), nullable=False), StructField("values", values)])
+
+    @classmethod
+    def module(cls):
+        return "spark.test_writes_dataframe"
+
+    def serialize(self, obj):
+        return (1, [float(value) for value in obj])
+
+    def deserialize(self, datum):
+        return list(datum[1])
+
+
+class Values(list):
+    __UDT__ = Reading()
+
+
+def test_types_of_users_are_stored_as_what_they_consist_of(spark, rows, tmp_path):
+    """What is null in them is no constraint of the table, whose readers need not have the class."""
+    path = tmp_path / "t"
+    schema = StructType([StructField("id", IntegerType()), StructField("v", Reading())])
+    frame = spark.createDataFrame([(1, Values([1.5])), (2, None)], schema)
+    several = frame.selectExpr("id", "v", "array(v) AS a", "map('k', v) AS m")
+    for mode in ("errorifexists", "append", "overwrite"):
+        several.write.format("delta").mode(mode).save(str(path))
+    assert rows(f"SELECT id, v.values, a[0].kind, m['k'].kind FROM delta.`{path}` ORDER BY id") == [
+        (1, [1.5], 1, 1),
+        (2, None, None, None),
+    ]
+    assert spark.read.format("delta").load(str(path)).schema["v"].dataType.simpleString() == (
+        "struct<kind:tinyint,values:array<double>>"
+    )
+
+
+def test_lengths_that_a_session_keeps_are_declared_not_stored(spark, rows, settings, database, log, tmp_path):
+    """`spark.sql.preserveCharVarcharTypeInfo` has queries keep CHAR and VARCHAR, which no table stores."""
+    query = "SELECT CAST('a' AS CHAR(3)) AS c, CAST('b' AS VARCHAR(2)) AS v, 1 AS i"
+    with settings({"spark.sql.preserveCharVarcharTypeInfo": "true"}):
+        spark.sql(f"CREATE TABLE t USING delta AS {query}")
+        spark.sql("CREATE TABLE u (c CHAR(3), s STRUCT<x: VARCHAR(2)>) USING delta")
+        spark.sql("INSERT INTO u SELECT c, struct(v) FROM t")
+        frame = spark.sql(query)
+        for mode in ("errorifexists", "append", "overwrite"):
+            frame.write.format("delta").mode(mode).save(str(tmp_path / "t"))
+        spark.sql("CREATE TABLE evolved USING delta AS SELECT 1 AS i")
+        frame.write.format("delta").mode("append").option("mergeSchema", "true").saveAsTable("evolved")
+        spark.sql("CREATE TABLE merged USING delta AS SELECT 2 AS i")
+        spark.sql(
+            f"MERGE WITH SCHEMA EVOLUTION INTO merged USING ({query}) s "
+            "ON merged.i = s.i WHEN NOT MATCHED THEN INSERT *"
+        )
+        with pytest.raises(SparkRuntimeException, match="EXCEED_LIMIT_LENGTH"):
+            spark.sql("INSERT INTO u VALUES ('long', NULL)")
+    assert rows("SELECT c, v FROM t") == rows(f"SELECT c, v FROM delta.`{tmp_path}/t`") == [("a  ", "b")]
+    assert rows("SELECT c, s.x FROM u") == [("a  ", "b")]
+    for name in ("evolved", "merged"):
+        assert rows(f"SELECT c, v FROM {name} WHERE c IS NOT NULL") == [("a  ", "b")]
+    (metadata,) = (action["metaData"] for action in log(tmp_path / "t", 0) if "metaData" in action)
+    assert [field["type"] for field in json.loads(metadata["schemaString"])["fields"]] == [
+        "string",
+        "string",
+        "integer",
+    ]

@@ -19,6 +19,7 @@ from headwater.protocol.types import (
     MapType,
     StructField,
     StructType,
+    as_nullable,
 )
 
 _PLAIN_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -89,18 +90,6 @@ def _map_type(kind: DataType, change: Callable[[StructField, Path], StructField]
                 key=_map_type(kind.key, change, (*prefix, KEY)),
                 value=_map_type(kind.value, change, (*prefix, VALUE)),
             )
-    return kind
-
-
-def as_nullable(kind: DataType) -> DataType:
-    """The type with every field, element and value nullable: what a table made from data declares."""
-    match kind:
-        case StructType():
-            return StructType(tuple(replace(f, type=as_nullable(f.type), nullable=True) for f in kind))
-        case ArrayType():
-            return replace(kind, element=as_nullable(kind.element), contains_null=True)
-        case MapType():
-            return replace(kind, key=as_nullable(kind.key), value=as_nullable(kind.value), value_contains_null=True)
     return kind
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -242,6 +242,18 @@ class StructType(DataType):
         return pa.struct([pa.field(f.name, f.type.to_arrow(), f.nullable) for f in self.fields])
 
 
+def as_nullable(kind: DataType) -> DataType:
+    """The type with every field, element and value nullable: what a table made from data declares."""
+    match kind:
+        case StructType():
+            return StructType(tuple(replace(f, type=as_nullable(f.type), nullable=True) for f in kind))
+        case ArrayType():
+            return replace(kind, element=as_nullable(kind.element), contains_null=True)
+        case MapType():
+            return replace(kind, key=as_nullable(kind.key), value=as_nullable(kind.value), value_contains_null=True)
+    return kind
+
+
 def parse_type(value: Any) -> DataType:
     """The type a JSON value of the schema format stands for.
 
@@ -271,7 +283,8 @@ def parse_type(value: Any) -> DataType:
                     parse_type(value["keyType"]), parse_type(value["valueType"]), bool(value["valueContainsNull"])
                 )
             case "udt":
-                return parse_type(value["sqlType"])
+                # What of it is null is up to the class that reads it, which no reader of the table needs.
+                return as_nullable(parse_type(value["sqlType"]))
     except (KeyError, TypeError, AttributeError):
         pass
     raise HeadwaterError("DELTA_INVALID_SCHEMA", {"schema": json.dumps(value)[:200]})

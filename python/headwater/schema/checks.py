@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from headwater.errors import HeadwaterError
 from headwater.protocol import properties
-from headwater.protocol.columns import all_fields, as_nullable, format_name, map_fields, parts
+from headwater.protocol.columns import all_fields, format_name, map_fields, parts
 from headwater.protocol.row_tracking import reserved_names
 from headwater.protocol.types import (
     PRIMITIVES,
@@ -23,6 +23,7 @@ from headwater.protocol.types import (
     PrimitiveType,
     SpatialType,
     StructType,
+    as_nullable,
 )
 
 #: What Parquet and Spark's readers cannot have in a name without column mapping.

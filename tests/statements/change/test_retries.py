@@ -90,9 +90,7 @@ def test_at_its_deadline_it_says_how_often_it_ran_and_what_it_lost_to(queue, mon
     with pytest.raises(HeadwaterError) as caught:
         run(Stub(10), work)
     assert caught.value.condition == "DELTA_CONCURRENT_APPEND"
-    assert "Nothing came of this write, which ran 3 times in 12.0 s and lost to versions 5, 6, 7." in str(
-        caught.value
-    )
+    assert "Nothing came of this write, which ran 3 times in 12.0 s and lost to versions 5, 6, 7." in str(caught.value)
     assert queue.length == 0
 
 

@@ -18,8 +18,15 @@ from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log.statistics.writing import statistics_json
 from headwater.protocol.column_metadata import EXISTS_DEFAULT
-from headwater.protocol.columns import as_nullable, leaves, map_fields
-from headwater.protocol.types import INTEGERS, DataType, PrimitiveType, StructType, parse_schema
+from headwater.protocol.columns import leaves, map_fields
+from headwater.protocol.types import (
+    INTEGERS,
+    DataType,
+    PrimitiveType,
+    StructType,
+    as_nullable,
+    parse_schema,
+)
 from headwater.schema.union import check_distinct, check_readable, union
 from headwater.statements.commit.opening import Location
 from headwater.statements.define.converted_files import FoundFile, not_usable

@@ -22,11 +22,16 @@ from headwater.errors import HeadwaterError
 from headwater.log.deletion_vectors import write_file
 from headwater.protocol import properties
 from headwater.protocol.actions import AddFile
-from headwater.protocol.columns import as_nullable
 from headwater.protocol.partition_paths import encode_path
 from headwater.protocol.properties import for_new_table
 from headwater.protocol.table_definition import TableDefinition
-from headwater.protocol.types import StructType, parse_schema, parse_type, schema_string
+from headwater.protocol.types import (
+    StructType,
+    as_nullable,
+    parse_schema,
+    parse_type,
+    schema_string,
+)
 from headwater.statements.commit.committing import check_target
 from headwater.statements.commit.opening import Location
 from headwater.statements.define.converted_files import find_files, not_usable, with_typed_values

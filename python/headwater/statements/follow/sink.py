@@ -26,10 +26,16 @@ from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.actions import Metadata
-from headwater.protocol.columns import as_nullable, format_name
+from headwater.protocol.columns import format_name
 from headwater.protocol.properties import for_new_table
 from headwater.protocol.table_definition import TableDefinition
-from headwater.protocol.types import StructField, StructType, parse_schema, schema_string
+from headwater.protocol.types import (
+    StructField,
+    StructType,
+    as_nullable,
+    parse_schema,
+    schema_string,
+)
 from headwater.schema.checks import void_columns
 from headwater.schema.evolution import partition_mismatch_error
 from headwater.statements.calls import call

@@ -37,8 +37,14 @@ from headwater.log.files import FILE_SCHEMA
 from headwater.log.history import CommitTimes
 from headwater.log.segment import list_log
 from headwater.log.snapshot import Snapshot, snapshot_of_files
-from headwater.protocol.columns import as_nullable
-from headwater.protocol.types import DataType, PrimitiveType, StructType, parse_schema, schema_string
+from headwater.protocol.types import (
+    DataType,
+    PrimitiveType,
+    StructType,
+    as_nullable,
+    parse_schema,
+    schema_string,
+)
 from headwater.pruning.predicates import decode
 from headwater.schema import visible
 from headwater.statements.calls import call

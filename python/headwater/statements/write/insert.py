@@ -27,10 +27,16 @@ from headwater.errors import HeadwaterError, illegal_option
 from headwater.log.snapshot import Snapshot, table_exists
 from headwater.protocol import properties
 from headwater.protocol.column_metadata import CURRENT_DEFAULT
-from headwater.protocol.columns import as_nullable, format_name, nullable_in_structs
+from headwater.protocol.columns import format_name, nullable_in_structs
 from headwater.protocol.indexed_columns import with_possible_statistics_columns
 from headwater.protocol.requirements import needed_features, protocol_for
-from headwater.protocol.types import StructField, StructType, parse_schema, schema_string
+from headwater.protocol.types import (
+    StructField,
+    StructType,
+    as_nullable,
+    parse_schema,
+    schema_string,
+)
 from headwater.schema import iceberg, mapping, visible
 from headwater.schema.checks import check_schema
 from headwater.schema.evolution import (

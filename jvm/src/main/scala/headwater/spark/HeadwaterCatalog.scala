@@ -409,7 +409,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
                 allowExplicitInsert = s.isAllowExplicitInsert))),
           generated = table.columns.flatMap(c => Option(c.generationExpression()).map(e => c.name() -> e)).toMap,
           plan = rows.map(r => context.addPlan(SparkInternals.logicalPlan(r))),
-          rowSchema = rows.map(_.schema.json),
+          rowSchema = rows.map(found => SparkInternals.rowSchema(found.schema)),
           options = StoreOptions.others(options)))
     finally context.close()
   }

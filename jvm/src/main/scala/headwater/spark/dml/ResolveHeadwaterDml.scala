@@ -74,7 +74,7 @@ case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] 
         version = table.snapshotVersion,
         tableId = table.info.tableId,
         withSchemaEvolution = merge.withSchemaEvolution,
-        source = merge.sourceTable.schema.json,
+        source = SparkInternals.rowSchema(merge.sourceTable.schema),
         star = actionsOf(merge).exists(a => a.isInstanceOf[UpdateStarAction] || a.isInstanceOf[InsertStarAction]),
         assigned = assigned),
       table.location)

@@ -26,7 +26,7 @@ final class HeadwaterSink private (location: TableLocation, settings: SinkSettin
 
   private def addBatch(context: StatementContext, batchId: Long, data: DataFrame): Unit = {
     val session = data.sparkSession
-    val batch = SinkBatch(settings, StreamBatch.queryId(session), batchId, data.schema.json)
+    val batch = SinkBatch(settings, StreamBatch.queryId(session), batchId, SparkInternals.rowSchema(data.schema))
     val plan = Bridge.call(context, PlanBatchRequest(batch))
     if (!plan.skipped) {
       val rows = StreamBatch.rows(data)
@@ -36,7 +36,7 @@ final class HeadwaterSink private (location: TableLocation, settings: SinkSettin
         WriteBatchRequest(
           batch = batch,
           plan = context.addPlan(matched),
-          schema = matched.schema.json,
+          schema = SparkInternals.rowSchema(matched.schema),
           version = plan.version,
           tableId = plan.tableId,
           readsTable = HeadwaterFileIndex.isReadIn(SparkInternals.logicalPlan(data), settings.table, plan.tableId.getOrElse(""))))

@@ -21,7 +21,7 @@ object HeadwaterWrites {
           version = table.snapshotVersion,
           tableId = table.info.tableId,
           plan = context.addPlan(SparkInternals.logicalPlan(data)),
-          schema = data.schema.json,
+          schema = SparkInternals.rowSchema(data.schema),
           mode = target.mode,
           replaceWhere = target.replaceWhere,
           readsTable = target.readsTable,
@@ -53,10 +53,10 @@ object HeadwaterWrites {
               name = None,
               mode = decision.mode.get,
               external = true,
-              schema = SparkInternals.asNullable(data.schema).json,
+              schema = SparkInternals.rowSchema(SparkInternals.asNullable(data.schema)),
               partitionColumns = partitioning,
               plan = Some(statement.addPlan(plan)),
-              rowSchema = Some(data.schema.json),
+              rowSchema = Some(SparkInternals.rowSchema(data.schema)),
               saveMode = Some(mode),
               options = options))
         finally statement.close()

@@ -65,7 +65,7 @@ object PlanHeadwaterReplace {
         name = table.name(),
         version = table.snapshotVersion,
         tableId = table.info.tableId,
-        source = asGiven.schema.json,
+        source = SparkInternals.rowSchema(asGiven.schema),
         byName = byName,
         using = criteria.map(_.using).getOrElse(Nil),
         hasCondition = criteria.exists(_.on.isDefined),

@@ -100,7 +100,7 @@ object ResolveHeadwaterWrites {
         table = table.path,
         name = table.name(),
         version = table.snapshotVersion,
-        schema = query.schema.json,
+        schema = SparkInternals.rowSchema(query.schema),
         byName = byName,
         isSql = isSql,
         mode = target.mode,

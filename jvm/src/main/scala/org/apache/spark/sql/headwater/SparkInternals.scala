@@ -211,11 +211,22 @@ object SparkInternals {
   /** Columns with the types that they were declared with. */
   def declaredSchema(columns: Array[Column]): StructType = CatalogV2Util.v2ColumnsToStructType(columns)
 
-  /** CHAR and VARCHAR become STRING, as they are stored; Spark keeps the declared type in the metadata. */
-  def storedTypes(schema: StructType): StructType = CharVarcharUtils.replaceCharVarcharWithStringInSchema(schema)
+  /** CHAR and VARCHAR become STRING, as they are stored, even if the session keeps them; the declared type is in the metadata. */
+  def storedTypes(schema: StructType): StructType = {
+    val name = "spark.sql.preserveCharVarcharTypeInfo"
+    def stored = CharVarcharUtils.replaceCharVarcharWithStringInSchema(schema)
+    if (SQLConf.get.getConfString(name, "false").toBoolean) {
+      val replacing = SQLConf.get.clone()
+      replacing.setConfString(name, "false")
+      SQLConf.withExistingConf(replacing)(stored)
+    } else stored
+  }
 
   def clusterBy(columns: Seq[Seq[String]]): Option[Transform] =
     Option.when(columns.nonEmpty)(ClusterByTransform(columns.map(FieldReference(_))))
+
+  /** The JSON of the columns of rows, as [[storedTypes]]. */
+  def rowSchema(schema: StructType): String = storedTypes(schema).json
 
   /** The CHAR or VARCHAR type that a stored column was declared with. */
   def declaredType(stored: StructField): Option[String] = CharVarcharUtils.getRawTypeString(stored.metadata)
