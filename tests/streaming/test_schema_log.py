@@ -106,6 +106,45 @@ def test_from_before_a_change(spark, path, stream):
     assert sum(reader.rows(), []) == [(1, "a1"), (2, "c2")]
 
 
+@pytest.mark.parametrize(
+    "alters",
+    [["RENAME COLUMN a TO c"], ["DROP COLUMN a"], ["DROP COLUMN a", "ADD COLUMN a STRING"]],
+    ids=["rename", "drop", "drop and add"],
+)
+@pytest.mark.parametrize("written_between", [False, True])
+def test_without_a_schema_log_no_stream_goes_on_under_other_names(spark, path, stream, alters, written_between):
+    """Even if it had read everything from before the change: its sink has the column, and would get no values of it."""
+    table = f"delta.`{path}`"
+    spark.sql(f"CREATE TABLE {table} (id INT, a STRING, b STRING) USING delta TBLPROPERTIES ({MAPPED})")
+    spark.sql(f"INSERT INTO {table} VALUES (1, 'a1', 'b1')")
+    reader = stream()
+    assert reader.run(path) == [[(1, "a1", "b1")]]
+    if written_between:
+        spark.sql(f"INSERT INTO {table} VALUES (2, 'a2', 'b2')")
+    for alter in alters:
+        spark.sql(f"ALTER TABLE {table} {alter}")
+    spark.sql(f"INSERT INTO {table} (id, b) VALUES (3, 'b3')")
+    for _ in range(2):
+        with ends("DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG"):
+            reader.run(path)
+    new = stream(startingVersion=spark.sql(f"DESCRIBE HISTORY {table}").first().version)
+    assert len(new.run(path)) == 1
+
+
+def test_a_stream_that_has_read_all_goes_on_with_more_columns_and_wider_types(spark, path, stream):
+    table = f"delta.`{path}`"
+    spark.sql(f"CREATE TABLE {table} (id INT, a STRING) USING delta TBLPROPERTIES ({MAPPED})")
+    spark.sql(f"INSERT INTO {table} VALUES (1, 'a1')")
+    reader = stream()
+    reader.run(path)
+    spark.sql(f"ALTER TABLE {table} ADD COLUMN n INT")
+    spark.sql(f"INSERT INTO {table} VALUES (2, 'a2', 2)")
+    assert reader.run(path)[-1] == [(2, "a2", 2)]
+    spark.sql(f"ALTER TABLE {table} ALTER COLUMN id TYPE BIGINT")
+    spark.sql(f"INSERT INTO {table} VALUES (3, 'a3', 3)")
+    assert reader.run(path)[-1] == [(3, "a3", 3)]
+
+
 def test_places_that_are_refused(spark, path, tmp_path, stream):
     spark.sql(f"CREATE TABLE delta.`{path}` (id INT) USING delta")
     outside = stream(schemaTrackingLocation=str(tmp_path / "elsewhere"))

@@ -74,6 +74,18 @@ def check_change(
     )
 
 
+def check_mapping(reading: VersionedDefinition, before: Metadata, rules: Rules) -> None:
+    """That no column was renamed or dropped since a stream has read: what it has written has the column.
+
+    :param before: of the version that it has read.
+    :raises HeadwaterError: ``DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG``.
+    """
+    if not rules.renames_and_drops and not _same_mapping(
+        before, reading.metadata, ignores_partitioning=rules.partitioning
+    ):
+        raise _needs_schema_log(reading.schema, before.schema)
+
+
 def _needs_schema_log(reading: StructType, changed: StructType) -> HeadwaterError:
     return HeadwaterError(
         "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG",

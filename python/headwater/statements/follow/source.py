@@ -54,7 +54,7 @@ from headwater.statements.follow.options import SourceOptions, Start, source_opt
 from headwater.statements.follow.tracking import begin, definition_of, evolve, schema_log, tracked
 from headwater.statements.read.change_feed import columns_of_changes, describe_feed
 from headwater.streaming.commits import Commits
-from headwater.streaming.compatibility import check_change
+from headwater.streaming.compatibility import check_change, check_mapping
 from headwater.streaming.initial import InitialSnapshots
 from headwater.streaming.limits import Limits
 from headwater.streaming.offsets import AFTER_DEFINITION_CHANGE, DEFINITION_CHANGE, Offset, parse_offset
@@ -199,7 +199,7 @@ def stream_end(request: StreamEndRequest, statement: Statement) -> StreamEndAnsw
     if not request.stream.tracks and begin(request.stream, start.version, None, statement):
         stream = _stream(request.stream, options, statement, tracks=True)
     else:
-        _check_start(request.stream, start.version, options, statement)
+        _check_start(request.stream, start, options, statement, is_new=request.start is None)
     end = stream.end(start, Limits(request.max_files, request.max_bytes), until, looks_ahead=request.looks_ahead)
     if end is None:
         return StreamEndAnswer(offset=request.start, size_in_bytes=0, metrics=_metrics(Outstanding()))
@@ -288,7 +288,7 @@ def _between(
                 stream = _stream(request.stream, options, statement, tracks=True)
                 return _Between(stream, start, end, None, form)
         if start != end:
-            _check_start(request.stream, start.version, options, statement)
+            _check_start(request.stream, start, options, statement)
         return _Between(stream, start, end, None, form)
     if options.start.is_latest:
         # The first micro-batch of such a stream has no rows: it only notes the version.
@@ -325,25 +325,34 @@ def _stream(table: StreamedTable, options: SourceOptions, statement: Statement, 
     )
 
 
-def _check_start(table: StreamedTable, version: int, options: SourceOptions, statement: Statement) -> None:
-    """That a stream can read, with what it reads with, the version it goes on from: once a start, where it is older.
+def _check_start(
+    table: StreamedTable, start: Offset, options: SourceOptions, statement: Statement, *, is_new: bool = False
+) -> None:
+    """That a stream can read on, with what it reads with, from where it was: once a start, where that is older.
 
-    :raises HeadwaterError: those of :func:`check_change`; ``DELTA_STREAMING_CHECK_COLUMN_MAPPING_NO_SNAPSHOT``.
+    :param is_new: whether it has read nothing yet.
+    :raises HeadwaterError: those of :func:`check_change` and :func:`check_mapping`;
+        ``DELTA_STREAMING_CHECK_COLUMN_MAPPING_NO_SNAPSHOT``.
     """
-    reading = definition_of(table)
+    reading, version = definition_of(table), start.version
     rules = options.reading.rules
+    # Before the files of a version, what the stream has written are rows of the version before.
+    read = version - 1 if start.index < 0 < version and not (start.is_initial or is_new) else version
     key = (table.checkpoint, reading.metadata.id, table.version)
-    if table.tracks or rules.at_start or version >= table.version or key in _COMPARED:
+    if table.tracks or rules.at_start or read >= table.version or key in _COMPARED:
         return
+    mapped = reading.mapping_mode != "none"
     try:
-        then = open_snapshot(table.table, statement, version)
+        before = open_snapshot(table.table, statement, read).metadata if read < version and mapped else None
+        then = open_snapshot(table.table, statement, version).metadata if version < table.version else None
     except HeadwaterError:
-        if reading.mapping_mode != "none" and not rules.renames_and_drops:
-            raise HeadwaterError("DELTA_STREAMING_CHECK_COLUMN_MAPPING_NO_SNAPSHOT", {"version": version}) from None
-        _note_compared(key)  # without the checkpoint before it, a version may still have its commit
-        return
-    told = options.start.is_told
-    check_change(reading, then.metadata, version, rules, starting_options=told)
+        if mapped and not rules.renames_and_drops:
+            raise HeadwaterError("DELTA_STREAMING_CHECK_COLUMN_MAPPING_NO_SNAPSHOT", {"version": read}) from None
+        before = then = None  # without the checkpoint before it, a version may still have its commit
+    if before is not None:
+        check_mapping(reading, before, rules)
+    if then is not None:
+        check_change(reading, then, version, rules, starting_options=options.start.is_told)
     _note_compared(key)
 
 
