@@ -311,20 +311,37 @@ def test_a_copied_log_is_read_from_its_checkpoint(tmp_path, caplog):
     assert not caplog.records
 
 
+class OneSecond(FakeHadoop):
+    """A store with times of whole seconds, all of whose files are of one second."""
+
+    second = int(time.time()) * 1000
+
+    def _status(self, path):
+        size, _, tag = super()._status(path)
+        return size, self.second, tag
+
+
 def test_a_table_made_again_within_a_second_is_another_one(tmp_path):
-    """A store with times of whole seconds: path, size and time of each file are the same."""
-    hadoop = FakeHadoop(tmp_path)
+    """Path, size and time of each file are the same, and who made it again is another process."""
+    hadoop = OneSecond(tmp_path)
     path = "s3a://t"
     store = hadoop_store("s3a", path, hadoop)
     cache = SnapshotCache()
-    for round_ in range(4):
+    # Tables with as many versions as the one before, then with as many as it has after a commit through the store.
+    for round_, appends in enumerate((2, 2, 3, 4, 0, 3)):
         local = str(tmp_path / "t")
         shutil.rmtree(local, ignore_errors=True)
-        made(local, (2, 2, 0, 3)[round_])
+        made(local, appends)
         newest = cache.get(path, store)
         assert set(newest.select(["path"])["path"].to_pylist()) == files(local)
         for version in range(newest.version + 1):
             assert cache.get(path, store, version).metadata.id == newest.metadata.id
+        if round_ == 0:
+            continue
+        before, own = files(local), f"own-{round_:06d}"
+        append(cache.get(path, store), own)
+        assert files(local) == before | {own}
+        assert set(cache.get(path, store).select(["path"])["path"].to_pylist()) == files(local)
 
 
 def test_the_cache_takes_the_first_version_of_a_table_that_replaced_another(tmp_path):
