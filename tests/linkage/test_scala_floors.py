@@ -22,6 +22,7 @@ ROOTS = {
 ERRORS = {"HeadwaterException", "HeadwaterRowException", "HeadwaterThrowable"}
 #: From the ground up.
 ORDER = (
+    "bridge.wire",
     "bridge.messages",
     "errors",
     "shims",

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from headwater.bridge.messages import ErrorDescription
+from headwater.bridge.messages import ErrorDescription, Int
 from headwater.bridge.messages.callbacks import (
     FilesOfVersion,
     ParquetFilesQuestion,
@@ -32,32 +32,29 @@ from headwater.bridge.messages.read import (
 from headwater.bridge.messages.trouble import BegunCommit
 from headwater.bridge.messages.write import ResolvedWrite, SavePlan
 
-_SCALARS: dict[Any, Any] = {str: "a 'text' – é", int: 1 << 40, bool: True, msgspec.Raw: msgspec.Raw(b'{"limit":3}')}
-#: Integers that the JVM counts in 32 bits.
-_SMALL = dict.fromkeys(("condition", "expressions", "most", "mostFilesChecked", "plan", "rowsPerLateValue"), 7)
+_SCALARS: dict[Any, Any] = {
+    str: "a 'text' – é",
+    int: 1 << 40,
+    Int: 7,
+    bool: True,
+    Any: "any",
+    msgspec.Raw: msgspec.Raw(b'{"limit":3}'),
+}
 
 
-def _sample(kind: Any, *, full: bool, name: str = "") -> Any:
+def _sample(kind: Any, *, full: bool) -> Any:
     """A value of a type; ``full``: with all that may be left out."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if kind in _SCALARS:
+        return _SCALARS[kind]
     if origin is list:
-        return [_sample(arguments[0], full=full, name=name)] if full else []
+        return [_sample(arguments[0], full=full)] if full else []
     if origin is dict:
         return {"key.of": _sample(arguments[1], full=full)} if full else {}
     if arguments:  # a union
         return _sample(arguments[0], full=full) if full else None if type(None) in arguments else ""
-    if kind is Any:
-        return "any"
-    if kind in _SCALARS:
-        return _SMALL.get(name, _SCALARS[kind]) if kind is int else _SCALARS[kind]
     fields = msgspec.structs.fields(kind)
-    return kind(
-        **{
-            field.name: _sample(field.type, full=full, name=field.encode_name)
-            for field in fields
-            if full or field.required
-        }
-    )
+    return kind(**{field.name: _sample(field.type, full=full) for field in fields if full or field.required})
 
 
 @pytest.mark.parametrize("full", [True, False], ids=["full", "bare"])

@@ -1,6 +1,6 @@
 package headwater.spark.shims
 
-import headwater.spark.bridge.messages.{AddConstraint => AddedConstraint, AnyTableChange, DropConstraint => DroppedConstraint}
+import headwater.spark.bridge.messages.{AddConstraint => AddedConstraint, DefinitionChange, DropConstraint => DroppedConstraint}
 import headwater.spark.bridge.messages.TableConstraint
 import org.apache.spark.sql.catalyst.plans.logical.{AddCheckConstraint, Filter, LogicalPlan}
 import org.apache.spark.sql.connector.catalog.{TableCatalogCapability, TableChange}
@@ -16,7 +16,7 @@ object ChangeShim {
   def newDefault(change: UpdateColumnDefaultValue): Option[String] = Option(change.newCurrentDefault).map(_.getSql)
 
   /** A change of constraints; None for another. */
-  def constraint(change: TableChange): Option[AnyTableChange] = change match {
+  def constraint(change: TableChange): Option[DefinitionChange] = change match {
     case add: AddConstraint => Some(AddedConstraint(described(add.constraint)))
     case drop: DropConstraint => Some(DroppedConstraint(drop.name, drop.ifExists))
     case _ => None

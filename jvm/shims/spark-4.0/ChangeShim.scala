@@ -1,6 +1,6 @@
 package headwater.spark.shims
 
-import headwater.spark.bridge.messages.{AnyTableChange, TableConstraint}
+import headwater.spark.bridge.messages.{DefinitionChange, TableConstraint}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.connector.catalog.{TableCatalogCapability, TableChange}
 import org.apache.spark.sql.connector.catalog.TableChange.UpdateColumnDefaultValue
@@ -14,7 +14,7 @@ object ChangeShim {
   def newDefault(change: UpdateColumnDefaultValue): Option[String] = Option(change.newDefaultValue).filter(_.nonEmpty)
 
   /** A change of constraints; None for another. */
-  def constraint(change: TableChange): Option[AnyTableChange] = None
+  def constraint(change: TableChange): Option[DefinitionChange] = None
 
   /** Spark's plan of ADD CONSTRAINT … CHECK: the table, and the constraint. */
   object AddedCheck {

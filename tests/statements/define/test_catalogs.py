@@ -80,7 +80,7 @@ def test_a_commit_goes_through_the_catalog_and_is_in_the_history(model, confs, m
     path = find(statement)
     change(path, statement)
     assert (model.schemas["s"]["t"].latest, model.schemas["s"]["t"].properties["team"]) == (1, "a")
-    rows = describe_history({"table": path, "arguments": {}}, statement)["rows"]
+    rows = describe_history({"table": path, "name": "t", "arguments": {}}, statement)["rows"]
     assert [row["version"] for row in rows] == [1, 0]
 
 

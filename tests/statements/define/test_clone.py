@@ -339,7 +339,7 @@ def _contents(path: Path, without: Path | None = None) -> dict[str, bytes]:
 def test_health_counts_files_that_lie_elsewhere(table, statement, tmp_path):
     clone(tmp_path / "c", table, statement)
     commit(tmp_path / "c", [data(tmp_path / "c", "own")])
-    rows = called("describe_health")({"table": str(tmp_path / "c"), "arguments": {}}, statement)["rows"]
+    rows = called("describe_health")({"table": str(tmp_path / "c"), "name": "c", "arguments": {}}, statement)["rows"]
     found = {row["name"]: row["value"] for row in rows if row["section"] == "files"}
     assert (found["files"], found["filesElsewhere"], found["bytesElsewhere"]) == ("4", "3", "21")
     open_snapshot(str(tmp_path / "c"), statement)

@@ -216,14 +216,14 @@ def test_counts_come_from_the_log(table, statement):
 
 
 def test_history_is_newest_first(table, statement):
-    rows = describe_history({"table": str(table), "arguments": {"limit": None}}, statement)["rows"]
+    rows = describe_history({"table": str(table), "name": "t", "arguments": {"limit": None}}, statement)["rows"]
     assert [(r["version"], r["operation"]) for r in rows] == [(1, "WRITE"), (0, "CREATE TABLE")]
-    limited = describe_history({"table": str(table), "arguments": {"limit": 1}}, statement)["rows"]
+    limited = describe_history({"table": str(table), "name": "t", "arguments": {"limit": 1}}, statement)["rows"]
     assert [r["version"] for r in limited] == [1]
 
 
 def test_detail_sums_up(table, statement):
-    row = describe_detail({"table": str(table), "name": None, "arguments": {}}, statement)["rows"][0]
+    row = describe_detail({"table": str(table), "name": f"delta.`{table}`", "arguments": {}}, statement)["rows"][0]
     assert (row["numFiles"], row["sizeInBytes"], row["partitionColumns"]) == (2, 200, ["p"])
     assert row["location"] == f"file:{table}"
 

@@ -1,9 +1,8 @@
 """Every message between Spark's side and this process, declared once.
 
 Owns what all messages share. A request is what Spark's side sends with a call, an answer what it gets back; a call
-back to Spark (:mod:`headwater.bridge.messages.callbacks`) goes the other way. Each message is a struct here and a
-case class of the same name in the package ``headwater.spark.bridge.messages``, with the same fields; a test
-compares the two.
+back to Spark (:mod:`headwater.bridge.messages.callbacks`) goes the other way. Each message is a struct here;
+``jvm/messages.py`` writes the case class of the same name in the package ``headwater.spark.bridge.messages``.
 
 On the wire a message is a JSON object whose members are the fields' names in camel case. A request with a member that
 is not declared is an error, as is one that lacks a member without a default. Sizes are in bytes and times in
@@ -12,9 +11,16 @@ milliseconds since the epoch, UTC, unless a field says otherwise. A schema is th
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
 
 import msgspec
+
+#: A number that is an ``Int`` in the JVM: of a plan, an expression or a column, or a count that cannot be large.
+Int = Annotated[int, msgspec.Meta(extra={"scala": "Int"})]
+#: The options of a reader or writer, as Spark has them: those set to None mean nothing.
+Options = Annotated[dict[str, str | None], msgspec.Meta(extra={"scala": "Map[String, String]"})]
+#: Of a part of a message that the JVM has as JSON when it writes the message.
+WRITTEN_ALREADY = msgspec.Meta(extra={"scala": "JsonNode"})
 
 
 class Request(msgspec.Struct, rename="camel", kw_only=True, forbid_unknown_fields=True):
@@ -23,6 +29,10 @@ class Request(msgspec.Struct, rename="camel", kw_only=True, forbid_unknown_field
 
 class Answer(msgspec.Struct, rename="camel", kw_only=True, omit_defaults=True):
     """What this process sends, or a part of it. A member that is None or False by default is left out where it is."""
+
+
+class PassedOn(Request, kw_only=True):
+    """What this process has sent, and Spark's side sends back without a look into it."""
 
 
 class StoreIdentity(Request, kw_only=True):

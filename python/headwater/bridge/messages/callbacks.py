@@ -7,9 +7,9 @@ list of files has rows as of :class:`headwater.bridge.messages.read.FileListAnsw
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from headwater.bridge.messages import Answer, Request
+from headwater.bridge.messages import WRITTEN_ALREADY, Answer, Int, Request
 
 FileRows = list[list[str | int | None]]
 
@@ -78,9 +78,9 @@ class TrackedRows(Request, kw_only=True):
     :param repeated: how many positions came more than once.
     """
 
-    positions: dict[int, bytes]
+    positions: dict[Int, bytes]
     source: bytes
-    actions: dict[int, int]
+    actions: dict[Int, int]
     repeated: int
 
 
@@ -91,7 +91,7 @@ class WrittenRows(Request, kw_only=True):
     :param tracked: None for a query that is not tracked.
     """
 
-    files: list[WrittenFile]
+    files: list[Annotated[WrittenFile, WRITTEN_ALREADY]]
     counted: int
     tracked: TrackedRows | None
 
@@ -131,7 +131,7 @@ class Restriction(Answer, kw_only=True):
     listed_bytes: int
     lists_deletion_vectors: bool
     late_columns: list[str]
-    rows_per_late_value: int
+    rows_per_late_value: Int
     file_column: str
     row_column: str
     row_tracking_columns: list[str]
@@ -163,9 +163,9 @@ class ParquetFilesQuestion(Answer, kw_only=True):
     :param expressions: expressions over the plan, which may be columns of the files.
     """
 
-    plan: int
-    expressions: list[int]
-    most: int
+    plan: Int
+    expressions: list[Int]
+    most: Int
 
 
 class ParquetFile(Request, kw_only=True):
@@ -192,8 +192,8 @@ class PartitionsQuestion(Answer, kw_only=True):
     :param partitions: the texts of the partition values, in the order of the partition columns.
     """
 
-    plan: int
-    condition: int
+    plan: Int
+    condition: Int
     partitions: list[list[str | None]]
 
 
@@ -246,7 +246,7 @@ class FootersQuestion(Answer, kw_only=True):
     paths: list[str]
     sizes: list[int]
     columns: list[list[str]] | None
-    most: int
+    most: Int
 
 
 class FileFooter(Request, kw_only=True):
@@ -257,7 +257,7 @@ class FileFooter(Request, kw_only=True):
     :param problem: why the file cannot be read; its other members mean nothing then.
     """
 
-    schema: int
+    schema: Int
     rows: int
     statistics: list[list[str | int | float | None]]
     problem: str | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headwater.bridge.messages import Answer, Request
+from headwater.bridge.messages import Answer, Int, Request
 from headwater.bridge.messages.read import TableDescription
 
 
@@ -23,9 +23,9 @@ class ChangeClause(Request, kw_only=True):
     """
 
     kind: str
-    condition: int | None = None
+    condition: Int | None = None
     condition_text: str | None = None
-    values: list[int] = []
+    values: list[Int] = []
     assigned: list[str] = []
 
 
@@ -36,7 +36,7 @@ class KeyEquality(Request, kw_only=True):
     """
 
     column: str
-    value: int
+    value: Int
     type: str
 
 
@@ -81,15 +81,15 @@ class ChangeRequest(Request, kw_only=True):
     version: int
     table_id: str
     table_schema: str
-    target: int
-    columns: list[int]
-    source: int | None
-    source_columns: list[int]
+    target: Int
+    columns: list[Int]
+    source: Int | None
+    source_columns: list[Int]
     source_names: list[str]
     source_deterministic: bool
     source_bytes: int | None
     source_is_scan: bool
-    condition: int | None
+    condition: Int | None
     condition_deterministic: bool
     condition_text: str | None
     condition_columns: list[str]

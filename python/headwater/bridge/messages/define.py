@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from headwater.bridge.messages import Answer, Request
+from headwater.bridge.messages import Answer, Int, Options, PassedOn, Request
 
 
 class CommitAnswer(Answer, kw_only=True):
@@ -23,6 +23,27 @@ class CommitAnswer(Answer, kw_only=True):
     skipped: bool = False
     counts: list[int] | None = None
     rows: list[dict[str, Any]] | None = None
+
+
+class ParsedStatementRequest(Request, kw_only=True):
+    """A statement that this process has parsed, and that only reads or is about no table. Each has a subclass, which
+    says what ``arguments`` are: those of its :class:`ParsedStatement`.
+
+    :param table: the table's path; empty for a statement about none.
+    :param name: what the statement calls it.
+    """
+
+    table: str
+    name: str
+    arguments: PassedOn
+
+
+class ParsedChangeRequest(Request, kw_only=True):
+    """The same of a statement that may commit."""
+
+    table: str
+    name: str
+    arguments: PassedOn
 
 
 class TableConstraint(Request, kw_only=True):
@@ -99,15 +120,15 @@ class CreateTableRequest(Request, kw_only=True):
     partitioning: list[str] = []
     partition_columns: list[str]
     comment: str | None = None
-    properties: dict[str, str]
+    properties: dict[str, str] = {}
     like: str | None = None
     constraints: list[TableConstraint] = []
     identity: list[IdentitySpecification] = []
     generated: dict[str, str] = {}
-    plan: int | None = None
+    plan: Int | None = None
     row_schema: str | None = None
     save_mode: str | None = None
-    options: dict[str, str | None] = {}
+    options: Options = {}
 
 
 class CatalogPartition(Request, kw_only=True):
@@ -131,7 +152,7 @@ class CatalogEntry(Request, kw_only=True):
     partitions: list[CatalogPartition] | None = None
 
 
-class CloneArguments(Request, kw_only=True):
+class CloneArguments(PassedOn, kw_only=True):
     """What CLONE is asked beside its tables.
 
     :param is_shallow: whether the files stay where they are.
@@ -179,18 +200,18 @@ class CloneRequest(Request, kw_only=True):
     arguments: CloneArguments
 
 
-class TableChange(Request, tag_field="kind", kw_only=True):
+class DefinitionChange(Request, tag_field="kind", kw_only=True):
     """One change of an ALTER TABLE; ``kind`` says which."""
 
 
-class SetProperty(TableChange, tag="set_property", kw_only=True):
+class SetProperty(DefinitionChange, tag="set_property", kw_only=True):
     """SET TBLPROPERTIES, COMMENT ON TABLE (the property ``comment``)."""
 
     key: str
     value: str
 
 
-class RemoveProperty(TableChange, tag="remove_property", kw_only=True):
+class RemoveProperty(DefinitionChange, tag="remove_property", kw_only=True):
     """UNSET TBLPROPERTIES."""
 
     key: str
@@ -202,7 +223,7 @@ class ColumnPosition(Request, kw_only=True):
     after: str | None = None
 
 
-class AddColumn(TableChange, tag="add_column", kw_only=True):
+class AddColumn(DefinitionChange, tag="add_column", kw_only=True):
     """ADD COLUMN.
 
     :param path: the names from the top level down.
@@ -221,33 +242,33 @@ class AddColumn(TableChange, tag="add_column", kw_only=True):
     default: str | None = None
 
 
-class CommentColumn(TableChange, tag="column_comment", kw_only=True):
+class CommentColumn(DefinitionChange, tag="column_comment", kw_only=True):
     """COMMENT ON COLUMN, ALTER COLUMN … COMMENT."""
 
     path: list[str]
     comment: str | None
 
 
-class AddConstraint(TableChange, tag="add_constraint", kw_only=True):
+class AddConstraint(DefinitionChange, tag="add_constraint", kw_only=True):
     """ADD CONSTRAINT."""
 
     constraint: TableConstraint
 
 
-class DropConstraint(TableChange, tag="drop_constraint", kw_only=True):
+class DropConstraint(DefinitionChange, tag="drop_constraint", kw_only=True):
     """DROP CONSTRAINT."""
 
     name: str
     if_exists: bool
 
 
-class ClusterBy(TableChange, tag="cluster_by", kw_only=True):
+class ClusterBy(DefinitionChange, tag="cluster_by", kw_only=True):
     """CLUSTER BY: paths of columns; none for CLUSTER BY NONE."""
 
     columns: list[list[str]]
 
 
-class ChangeColumnType(TableChange, tag="column_type", kw_only=True):
+class ChangeColumnType(DefinitionChange, tag="column_type", kw_only=True):
     """ALTER COLUMN … TYPE; ``type`` and ``declared_type`` as of :class:`AddColumn`."""
 
     path: list[str]
@@ -255,42 +276,42 @@ class ChangeColumnType(TableChange, tag="column_type", kw_only=True):
     declared_type: str | None = None
 
 
-class ChangeColumnNullability(TableChange, tag="column_nullability", kw_only=True):
+class ChangeColumnNullability(DefinitionChange, tag="column_nullability", kw_only=True):
     """ALTER COLUMN … SET NOT NULL, DROP NOT NULL."""
 
     path: list[str]
     nullable: bool
 
 
-class ChangeColumnDefault(TableChange, tag="column_default", kw_only=True):
+class ChangeColumnDefault(DefinitionChange, tag="column_default", kw_only=True):
     """ALTER COLUMN … SET DEFAULT; DROP DEFAULT where ``default``, the SQL, is None."""
 
     path: list[str]
     default: str | None
 
 
-class MoveColumn(TableChange, tag="column_position", kw_only=True):
+class MoveColumn(DefinitionChange, tag="column_position", kw_only=True):
     """ALTER COLUMN … FIRST, AFTER."""
 
     path: list[str]
     position: ColumnPosition
 
 
-class RenameColumn(TableChange, tag="rename_column", kw_only=True):
+class RenameColumn(DefinitionChange, tag="rename_column", kw_only=True):
     """RENAME COLUMN; ``new_name`` is that of the column itself, without the path to it."""
 
     path: list[str]
     new_name: str
 
 
-class DropColumn(TableChange, tag="drop_column", kw_only=True):
+class DropColumn(DefinitionChange, tag="drop_column", kw_only=True):
     """DROP COLUMN. REPLACE COLUMNS drops every column, then adds."""
 
     path: list[str]
     if_exists: bool = False
 
 
-class UnsupportedChange(TableChange, tag="unsupported", kw_only=True):
+class UnsupportedChange(DefinitionChange, tag="unsupported", kw_only=True):
     """A change that cannot be made; ``change`` names it, as ``cluster_by``."""
 
     change: str
@@ -337,62 +358,54 @@ class CheckSamePlaceRequest(Request, kw_only=True):
     name: str | None = None
 
 
-class SyncIdentityArguments(Request, kw_only=True):
+class SyncIdentityArguments(PassedOn, kw_only=True):
     """The path of the column of ALTER COLUMN … SYNC IDENTITY."""
 
     column: list[str]
 
 
-class SyncIdentityRequest(Request, kw_only=True):
-    """ALTER TABLE … ALTER COLUMN … SYNC IDENTITY. ``arguments`` are those that the parser's answer had."""
+class SyncIdentityRequest(ParsedChangeRequest, kw_only=True):
+    """ALTER TABLE … ALTER COLUMN … SYNC IDENTITY."""
 
-    table: str
-    name: str
     arguments: SyncIdentityArguments
 
 
-class DropFeatureArguments(Request, kw_only=True):
+class DropFeatureArguments(PassedOn, kw_only=True):
     """What ALTER TABLE … DROP FEATURE is asked: the feature as it is written, and whether with TRUNCATE HISTORY."""
 
     feature: str
     truncate_history: bool = False
 
 
-class DropFeatureRequest(Request, kw_only=True):
-    """ALTER TABLE … DROP FEATURE. ``arguments`` are those that the parser's answer had."""
+class DropFeatureRequest(ParsedChangeRequest, kw_only=True):
+    """ALTER TABLE … DROP FEATURE."""
 
-    table: str
-    name: str
     arguments: DropFeatureArguments
 
 
-class AddConstraintArguments(Request, kw_only=True):
+class AddConstraintArguments(PassedOn, kw_only=True):
     """What ALTER TABLE … ADD CONSTRAINT … CHECK is asked, where Spark does not parse it."""
 
     name: str
     expression: str
 
 
-class AddConstraintRequest(Request, kw_only=True):
-    """ALTER TABLE … ADD CONSTRAINT. ``arguments`` are those that the parser's answer had."""
+class AddConstraintRequest(ParsedChangeRequest, kw_only=True):
+    """ALTER TABLE … ADD CONSTRAINT."""
 
-    table: str
-    name: str
     arguments: AddConstraintArguments
 
 
-class DropConstraintArguments(Request, kw_only=True):
+class DropConstraintArguments(PassedOn, kw_only=True):
     """What ALTER TABLE … DROP CONSTRAINT is asked, where Spark does not parse it."""
 
     name: str
     if_exists: bool = False
 
 
-class DropConstraintRequest(Request, kw_only=True):
-    """ALTER TABLE … DROP CONSTRAINT. ``arguments`` are those that the parser's answer had."""
+class DropConstraintRequest(ParsedChangeRequest, kw_only=True):
+    """ALTER TABLE … DROP CONSTRAINT."""
 
-    table: str
-    name: str
     arguments: DropConstraintArguments
 
 
@@ -452,7 +465,7 @@ class RowsAnswer(Answer, kw_only=True):
     rows: list[dict[str, Any]]
 
 
-class TransactionArguments(Request, kw_only=True):
+class TransactionArguments(PassedOn, kw_only=True):
     """What BEGIN TRANSACTION is asked.
 
     :param isolation: ``serializable`` or ``snapshot``.
@@ -464,7 +477,7 @@ class TransactionArguments(Request, kw_only=True):
     script: bool = False
 
 
-class TransactionRequest(Request, kw_only=True):
+class TransactionRequest(ParsedStatementRequest, kw_only=True):
     """BEGIN TRANSACTION, COMMIT or ROLLBACK. It is about no table."""
 
     table: str = ""
@@ -472,7 +485,7 @@ class TransactionRequest(Request, kw_only=True):
     arguments: TransactionArguments
 
 
-class ConvertArguments(Request, kw_only=True):
+class ConvertArguments(PassedOn, kw_only=True):
     """What CONVERT TO DELTA is asked beside its table.
 
     :param statistics: whether the files get statistics.

@@ -10,27 +10,27 @@ from typing import Any
 
 import msgspec
 
-from headwater.bridge.messages import Answer, Request
+from headwater.bridge.messages import Answer, Int, Options, PassedOn, Request
 from headwater.bridge.messages.read import ChangesBound, TableDescription
 
 
 class OpenStreamRequest(Request, kw_only=True):
     """Opens a table as a stream's source.
 
-    :param options: the reader's options; those set to None mean nothing.
+    :param options: the reader's options.
     :param bounds: those of them that say where the stream begins.
     :param schema: the schema that the user gave; None where none was given.
     :param checkpoint: the source's own directory in the stream's checkpoint; None while the query is analysed.
     """
 
     table: str
-    options: dict[str, str | None]
+    options: Options
     bounds: list[ChangesBound]
     schema: str | None = None
     checkpoint: str | None = None
 
 
-class StreamedTable(Request, kw_only=True):
+class StreamedTable(PassedOn, kw_only=True):
     """What a stream reads, and how, from its start to its end.
 
     :param version: the table's newest version at the start.
@@ -45,7 +45,7 @@ class StreamedTable(Request, kw_only=True):
     version: int
     protocol: dict[str, Any]
     metadata: dict[str, Any]
-    options: dict[str, str | None]
+    options: Options
     checkpoint: str | None = None
     starting_micros: int | None = None
     tracks: bool = False
@@ -148,14 +148,14 @@ class SinkSettings(Request, kw_only=True):
     :param mode: Spark's output mode: ``Append``, ``Complete`` or ``Update``.
     :param partition_columns: the columns of ``partitionBy``; none where the table's own are meant.
     :param clustering_columns: the columns of ``clusterBy``; None where the query has none.
-    :param options: the writer's options, Spark's own among them; those set to None mean nothing.
+    :param options: the writer's options, Spark's own among them.
     """
 
     table: str
     mode: str
     partition_columns: list[str]
     clustering_columns: list[str] | None = None
-    options: dict[str, str | None]
+    options: Options
 
 
 class CheckSinkRequest(Request, kw_only=True):
@@ -209,7 +209,7 @@ class WriteBatchRequest(Request, kw_only=True):
     """
 
     batch: SinkBatch
-    plan: int
+    plan: Int
     schema: str
     version: int | None = None
     table_id: str | None = None

@@ -3,10 +3,11 @@ VACUUM and DESCRIBE HEALTH."""
 
 from __future__ import annotations
 
-from headwater.bridge.messages import Request
+from headwater.bridge.messages import PassedOn, Request
+from headwater.bridge.messages.define import ParsedChangeRequest, ParsedStatementRequest
 
 
-class OptimizeArguments(Request, kw_only=True):
+class OptimizeArguments(PassedOn, kw_only=True):
     """What OPTIMIZE is asked, with or without DRY RUN.
 
     :param full: whether files that are laid out already are written again.
@@ -19,19 +20,22 @@ class OptimizeArguments(Request, kw_only=True):
     z_order_by: list[list[str]] = []
 
 
-class OptimizeRequest(Request, kw_only=True):
-    """OPTIMIZE. ``arguments`` are those that the parser's answer had."""
+class OptimizeRequest(ParsedChangeRequest, kw_only=True):
+    """OPTIMIZE."""
 
-    table: str
-    name: str
     arguments: OptimizeArguments
 
 
-class OptimizeDryRunRequest(OptimizeRequest, kw_only=True):
+class OptimizeDryRunRequest(ParsedStatementRequest, kw_only=True):
     """OPTIMIZE … DRY RUN."""
 
+    arguments: OptimizeArguments
 
-class ReorgArguments(Request, kw_only=True):
+
+AnyOptimizeRequest = OptimizeRequest | OptimizeDryRunRequest
+
+
+class ReorgArguments(PassedOn, kw_only=True):
     """What REORG … APPLY (PURGE) is asked.
 
     :param where: a condition over partition columns, as Spark SQL.
@@ -40,15 +44,13 @@ class ReorgArguments(Request, kw_only=True):
     where: str | None = None
 
 
-class ReorgRequest(Request, kw_only=True):
-    """REORG … APPLY (PURGE). ``arguments`` are those that the parser's answer had."""
+class ReorgRequest(ParsedChangeRequest, kw_only=True):
+    """REORG … APPLY (PURGE)."""
 
-    table: str
-    name: str
     arguments: ReorgArguments
 
 
-class UpgradeUniformArguments(Request, kw_only=True):
+class UpgradeUniformArguments(PassedOn, kw_only=True):
     """What REORG … APPLY (UPGRADE UNIFORM …) is asked.
 
     :param version: the version of Iceberg compatibility.
@@ -57,15 +59,13 @@ class UpgradeUniformArguments(Request, kw_only=True):
     version: int
 
 
-class UpgradeUniformRequest(Request, kw_only=True):
-    """REORG … APPLY (UPGRADE UNIFORM …). ``arguments`` are those that the parser's answer had."""
+class UpgradeUniformRequest(ParsedChangeRequest, kw_only=True):
+    """REORG … APPLY (UPGRADE UNIFORM …)."""
 
-    table: str
-    name: str
     arguments: UpgradeUniformArguments
 
 
-class GenerateArguments(Request, kw_only=True):
+class GenerateArguments(PassedOn, kw_only=True):
     """What GENERATE is asked beside its table.
 
     :param mode: what to generate.
@@ -74,11 +74,9 @@ class GenerateArguments(Request, kw_only=True):
     mode: str
 
 
-class GenerateRequest(Request, kw_only=True):
-    """GENERATE. ``arguments`` are those that the parser's answer had."""
+class GenerateRequest(ParsedStatementRequest, kw_only=True):
+    """GENERATE."""
 
-    table: str
-    name: str
     arguments: GenerateArguments
 
 
@@ -92,48 +90,42 @@ class AutoCompactRequest(Request, kw_only=True):
     table: str
 
 
-class HealthArguments(Request, kw_only=True):
+class HealthArguments(PassedOn, kw_only=True):
     """What DESCRIBE HEALTH is asked beside its table: nothing."""
 
 
-class DescribeHealthRequest(Request, kw_only=True):
-    """DESCRIBE HEALTH. ``arguments`` are those that the parser's answer had."""
+class DescribeHealthRequest(ParsedStatementRequest, kw_only=True):
+    """DESCRIBE HEALTH."""
 
-    table: str
-    name: str | None = None
     arguments: HealthArguments
 
 
-class AnalyzeTableArguments(Request, kw_only=True):
+class AnalyzeTableArguments(PassedOn, kw_only=True):
     """The paths of the columns of FOR COLUMNS; None where the statement has none."""
 
     columns: list[list[str]] | None = None
 
 
-class AnalyzeTableRequest(Request, kw_only=True):
-    """ANALYZE TABLE … COMPUTE DELTA STATISTICS. ``arguments`` are those that the parser's answer had."""
+class AnalyzeTableRequest(ParsedChangeRequest, kw_only=True):
+    """ANALYZE TABLE … COMPUTE DELTA STATISTICS."""
 
-    table: str
-    name: str
     arguments: AnalyzeTableArguments
 
 
-class RestoreArguments(Request, kw_only=True):
+class RestoreArguments(PassedOn, kw_only=True):
     """What RESTORE goes back to: a version or a time, Spark SQL each; the other is None."""
 
     version: str | None = None
     timestamp: str | None = None
 
 
-class RestoreRequest(Request, kw_only=True):
-    """RESTORE. ``arguments`` are those that the parser's answer had."""
+class RestoreRequest(ParsedChangeRequest, kw_only=True):
+    """RESTORE."""
 
-    table: str
-    name: str
     arguments: RestoreArguments
 
 
-class VacuumArguments(Request, kw_only=True):
+class VacuumArguments(PassedOn, kw_only=True):
     """What VACUUM is asked beside its table.
 
     :param mode: ``full`` or ``lite``; None where the statement does not say.
@@ -147,9 +139,7 @@ class VacuumArguments(Request, kw_only=True):
     dry_run: bool = False
 
 
-class VacuumRequest(Request, kw_only=True):
-    """VACUUM. ``arguments`` are those that the parser's answer had."""
+class VacuumRequest(ParsedChangeRequest, kw_only=True):
+    """VACUUM."""
 
-    table: str
-    name: str
     arguments: VacuumArguments

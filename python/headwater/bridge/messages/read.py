@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from headwater.bridge.messages import Answer, Request
+from headwater.bridge.messages import Answer, Int, Options, PassedOn, Request
+from headwater.bridge.messages.define import ParsedStatementRequest
 
 
 class LoadTableRequest(Request, kw_only=True):
@@ -122,7 +123,7 @@ class ScanRequest(Request, kw_only=True):
     table_id: str | None = None
     filters: list[dict[str, Any]]
     columns: list[str] | None = None
-    limit: int | None = None
+    limit: Int | None = None
     order: ScanOrder | None = None
 
 
@@ -285,7 +286,7 @@ class ChangesAnswer(Answer, kw_only=True):
     query: str | None = None
     table_schema: str
     column_mapping_mode: str
-    most_files_checked: int
+    most_files_checked: Int
     groups: list[ChangeGroup]
 
 
@@ -328,7 +329,7 @@ class CallBounds(Answer, kw_only=True):
 class AsksForChangesRequest(Request, kw_only=True):
     """Asks which form of changes a reader's options ask for. The answer is a :class:`ChangesForm`, or None."""
 
-    options: dict[str, str | None]
+    options: Options
 
 
 class CheckReadOptionsRequest(Request, kw_only=True):
@@ -338,7 +339,7 @@ class CheckReadOptionsRequest(Request, kw_only=True):
     :param is_sql: whether they are those of SQL's WITH.
     """
 
-    options: dict[str, str | None]
+    options: Options
     is_sql: bool = False
 
 
@@ -361,29 +362,25 @@ class CheckChangeFilesRequest(Request, kw_only=True):
     files: list[ChangeFile]
 
 
-class HistoryArguments(Request, kw_only=True):
+class HistoryArguments(PassedOn, kw_only=True):
     """What DESCRIBE HISTORY is asked beside its table: at most ``limit`` commits, all where it is None."""
 
     limit: int | None = None
 
 
-class DetailArguments(Request, kw_only=True):
+class DetailArguments(PassedOn, kw_only=True):
     """What DESCRIBE DETAIL is asked beside its table: nothing."""
 
 
-class DescribeHistoryRequest(Request, kw_only=True):
-    """DESCRIBE HISTORY. ``arguments`` are those that the parser's answer had."""
+class DescribeHistoryRequest(ParsedStatementRequest, kw_only=True):
+    """DESCRIBE HISTORY."""
 
-    table: str
-    name: str | None = None
     arguments: HistoryArguments
 
 
-class DescribeDetailRequest(Request, kw_only=True):
-    """DESCRIBE DETAIL. ``arguments`` are those that the parser's answer had."""
+class DescribeDetailRequest(ParsedStatementRequest, kw_only=True):
+    """DESCRIBE DETAIL."""
 
-    table: str
-    name: str | None = None
     arguments: DetailArguments
 
 

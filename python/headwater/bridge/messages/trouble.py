@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from headwater.bridge.messages import Answer, Request
+from headwater.bridge.messages import Answer, Int, Request
 from headwater.bridge.messages.define import CreatedTable
 
 
@@ -174,7 +174,7 @@ class StoreCause(Request, kw_only=True):
 
     class_name: str = msgspec.field(name="class")
     message: str | None = None
-    status: int | None = None
+    status: Int | None = None
 
 
 class NoFileSystemRequest(Request, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.bridge.messages import Answer, Request
+from headwater.bridge.messages import Answer, Int, Options, Request
 from headwater.bridge.messages.change import ChangeRequest
 from headwater.bridge.messages.read import TableDescription
 
@@ -11,13 +11,13 @@ class PlanSaveRequest(Request, kw_only=True):
     """Asks what ``save(path)`` does to the table at the path.
 
     :param mode: Spark's save mode: ``Append``, ``Overwrite``, ``ErrorIfExists`` or ``Ignore``.
-    :param options: the writer's options; those set to None mean nothing.
+    :param options: the writer's options.
     """
 
     table: str
     mode: str
     partition_columns: list[str]
-    options: dict[str, str | None]
+    options: Options
 
 
 class SavePlan(Answer, kw_only=True):
@@ -42,7 +42,7 @@ class ResolveWriteRequest(Request, kw_only=True):
     :param mode: ``append``, ``overwrite`` or ``dynamic``, as of :class:`WriteRequest`.
     :param is_sql: whether the write is a statement of SQL, not of the DataFrame API.
     :param replace_where: as of :class:`WriteRequest`.
-    :param options: the writer's options; those set to None mean nothing.
+    :param options: the writer's options.
     """
 
     table: str
@@ -53,7 +53,7 @@ class ResolveWriteRequest(Request, kw_only=True):
     is_sql: bool = False
     mode: str = "append"
     replace_where: str | None = None
-    options: dict[str, str | None]
+    options: Options
 
 
 class ResolvedWrite(Answer, kw_only=True):
@@ -82,13 +82,13 @@ class WriteRequest(Request, kw_only=True):
     name: str | None = None
     version: int | None = None
     table_id: str | None = None
-    plan: int
+    plan: Int
     schema: str
     mode: str = "append"
     replace_where: str | None = None
     reads_table: bool = False
     rows_are_fixed: bool = False
-    options: dict[str, str | None]
+    options: Options
 
 
 class ReplaceTargetRequest(Request, kw_only=True):
@@ -113,7 +113,7 @@ class ReplaceTargetRequest(Request, kw_only=True):
     using: list[str]
     has_condition: bool
     is_sql: bool = False
-    options: dict[str, str | None]
+    options: Options
 
 
 class ReplaceTargetAnswer(Answer, kw_only=True):
@@ -132,11 +132,11 @@ class ReplaceTargetAnswer(Answer, kw_only=True):
     target: TableDescription | None
     columns: str
     using: list[str]
-    target_keys: list[int]
-    source_keys: list[int]
+    target_keys: list[Int]
+    source_keys: list[Int]
     condition: str | None
     alias: str | None
-    stored_otherwise: list[int]
+    stored_otherwise: list[Int]
     stored_as: str
 
 
@@ -146,13 +146,13 @@ class ReplaceRequest(Request, kw_only=True):
     :param change: the statement: the source's rows, a DELETE of rows that match one, an INSERT of all of them.
     :param using: as of :class:`ReplaceTargetAnswer`.
     :param condition: the condition of REPLACE ON, as the user wrote it.
-    :param options: the writer's options; those set to None mean nothing.
+    :param options: the writer's options.
     """
 
     change: ChangeRequest
     using: list[str]
     condition: str | None
-    options: dict[str, str | None]
+    options: Options
 
 
 class ReplaceConditionRequest(Request, kw_only=True):

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.bridge.messages.maintain import OptimizeRequest
+from headwater.bridge.messages.maintain import AnyOptimizeRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError, illegal_option
 from headwater.log.snapshot import Snapshot
@@ -366,7 +366,7 @@ def _amount(amount: Amount, number: str) -> dict[str, int]:
     return {number: amount.files, "size": amount.size}
 
 
-def layout_of(request: OptimizeRequest, statement: Statement, snapshot: Snapshot) -> Layout:
+def layout_of(request: AnyOptimizeRequest, statement: Statement, snapshot: Snapshot) -> Layout:
     """The layout that a table and a statement ask for.
 
     :raises HeadwaterError: ``DELTA_ILLEGAL_OPTION``, ``DELTA_CLUSTERING_WITH_PARTITION_PREDICATE``,
@@ -404,7 +404,7 @@ def clustering_by(
     return Clustering(settings, schema, columns, rules)
 
 
-def _check_clustered(request: OptimizeRequest, clustered_by: Sequence[Path]) -> None:
+def _check_clustered(request: AnyOptimizeRequest, clustered_by: Sequence[Path]) -> None:
     columns = ", ".join(map(format_name, clustered_by))
     if request.arguments.where is not None:
         raise HeadwaterError(
@@ -427,7 +427,7 @@ def _typed(schema: StructType, columns: Sequence[Path]) -> list[tuple[Path, Data
     return [(path, field.type) for path, field in found if field is not None]
 
 
-def _z_order_columns(request: OptimizeRequest, statement: Statement, snapshot: Snapshot) -> list[Path]:
+def _z_order_columns(request: AnyOptimizeRequest, statement: Statement, snapshot: Snapshot) -> list[Path]:
     """The columns of ZORDER BY, as the schema spells them, each once."""
     schema, partitions = snapshot.schema, {name.lower() for name in snapshot.partition_columns}
     indexed = {path for path, _ in snapshot.definition.indexed_leaves}

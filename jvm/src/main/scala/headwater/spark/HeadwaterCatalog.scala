@@ -120,7 +120,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
   override protected def changesOf(ident: Identifier, bounds: Seq[ChangesBound], deduplicationMode: String): Option[HeadwaterChangelog] =
     loadTable(ident) match {
       case table: HeadwaterTable =>
-        Some(HeadwaterChangelog.load(session, table.location, bounds, ChangesForm.Feed, deduplicationMode = Some(deduplicationMode)))
+        Some(HeadwaterChangelog.load(session, table.location, bounds, ChangesForm(), deduplicationMode = Some(deduplicationMode)))
       case _ => None
     }
 
@@ -460,7 +460,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
           changes.partition { case s: TableChange.SetProperty => s.property == TableCatalog.PROP_LOCATION; case _ => false }
         moves.collect { case move: TableChange.SetProperty => setLocation(ident, table, move.value) }
         if (others.nonEmpty) {
-          Bridge.call(session, AlterTableRequest(table.path, table.name(), others.map(TableChangeMessage.of)), table.location)
+          Bridge.call(session, AlterTableRequest(table.path, Some(table.name()), others.map(TableChangeMessage.of)), table.location)
           SparkInternals.refreshCaches(session, table.location, always = true)
         }
         loadTable(ident)

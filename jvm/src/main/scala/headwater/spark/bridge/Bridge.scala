@@ -6,7 +6,8 @@ import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.HeadwaterException
-import headwater.spark.bridge.messages.{BegunCommit, Call, Envelope, ErrorDescription, FinishMaintenanceRequest, RecoverCommitRequest}
+import headwater.spark.bridge.messages.{BegunCommit, Envelope, ErrorDescription, FinishMaintenanceRequest, RecoverCommitRequest}
+import headwater.spark.bridge.wire.Call
 import headwater.spark.catalog.TableEntry
 import org.apache.spark.SparkConf
 import org.apache.spark.internal.Logging

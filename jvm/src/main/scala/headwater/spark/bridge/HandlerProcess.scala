@@ -10,7 +10,8 @@ import scala.util.control.NonFatal
 import com.fasterxml.jackson.core.JsonProcessingException
 import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.HeadwaterException
-import headwater.spark.bridge.messages.{Call, Envelope, ErrorDescription, SessionSettings}
+import headwater.spark.bridge.messages.{Envelope, ErrorDescription, SessionSettings}
+import headwater.spark.bridge.wire.Call
 import headwater.spark.shims.BuildProperties
 import org.apache.spark.{SparkConf, SparkEnv, SparkFiles}
 import org.apache.spark.internal.Logging
@@ -44,7 +45,7 @@ final class HandlerProcess private (process: Process, server: JavaServer, connec
 
   /** Makes a call that belongs to no statement. */
   def call(request: Call[_]): Unit =
-    handler.call(request.call, Json.write(Envelope(SessionSettings("UTC", "", "", "", Map.empty), request)), null)
+    handler.call(request.call, Json.write(Envelope(SessionSettings(), request)), null)
 
   /**
    * Whether the process is dead, or dies within this time: a killed process is seen as dead only after a moment. Interrupts wait that long.

@@ -5,7 +5,7 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import com.fasterxml.jackson.databind.node.JsonNodeFactory
 import com.fasterxml.jackson.databind.util.RawValue
-import headwater.spark.bridge.messages.{FromJson, Message, Variant}
+import headwater.spark.bridge.wire.{FromJson, Message, Variant}
 
 /** JSON as it crosses the bridge: one mapper for both directions. */
 object Json {

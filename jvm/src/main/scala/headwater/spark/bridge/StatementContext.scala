@@ -150,9 +150,9 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
     }
     SessionSettings(
       conf.sessionLocalTimeZone,
-      session.sparkContext.sparkUser,
-      session.sparkContext.applicationId,
-      session.version,
+      Some(session.sparkContext.sparkUser),
+      Some(session.sparkContext.applicationId),
+      Some(session.version),
       passed,
       stores.identities)
   }

@@ -1,7 +1,7 @@
 package headwater.spark.catalog
 
 import headwater.spark.bridge.messages
-import headwater.spark.bridge.messages.{AnyTableChange, ChangeColumnDefault, ChangeColumnNullability, ChangeColumnType, ColumnPosition}
+import headwater.spark.bridge.messages.{DefinitionChange, ChangeColumnDefault, ChangeColumnNullability, ChangeColumnType, ColumnPosition}
 import headwater.spark.bridge.messages.{CommentColumn, DropColumn, MoveColumn, UnsupportedChange}
 import headwater.spark.shims.ChangeShim
 import org.apache.spark.sql.connector.catalog.TableChange
@@ -11,7 +11,7 @@ import org.apache.spark.sql.types.StructType
 
 /** ALTER TABLE's changes as messages. */
 object TableChangeMessage {
-  def of(change: TableChange): AnyTableChange = change match {
+  def of(change: TableChange): DefinitionChange = change match {
     case c: SetProperty => messages.SetProperty(c.property, c.value)
     case c: RemoveProperty => messages.RemoveProperty(c.property)
     case c: AddColumn =>

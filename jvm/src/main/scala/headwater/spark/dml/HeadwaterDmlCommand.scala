@@ -1,7 +1,8 @@
 package headwater.spark.dml
 
 import headwater.spark.bridge.{Bridge, StatementContext}
-import headwater.spark.bridge.messages.{Call, ChangeRequest, ExplainRequest}
+import headwater.spark.bridge.messages.{ChangeRequest, ExplainRequest}
+import headwater.spark.bridge.wire.Call
 import headwater.spark.catalog.HeadwaterTable
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalyst.expressions._

@@ -72,7 +72,7 @@ case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] 
       MergeTargetRequest(
         table = table.path,
         version = table.snapshotVersion,
-        tableId = table.info.tableId,
+        tableId = Some(table.info.tableId),
         withSchemaEvolution = merge.withSchemaEvolution,
         source = SparkInternals.rowSchema(merge.sourceTable.schema),
         star = actionsOf(merge).exists(a => a.isInstanceOf[UpdateStarAction] || a.isInstanceOf[InsertStarAction]),

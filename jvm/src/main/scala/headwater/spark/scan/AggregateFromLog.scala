@@ -69,7 +69,7 @@ case class AggregateFromLog(session: SparkSession) extends Rule[LogicalPlan] {
     else
       Bridge.call(
         index.session,
-        AggregateRequest(index.path, index.state.version, index.state.tableId, groups, wanted, filters.map(PredicateTree.of)),
+        AggregateRequest(index.path, index.state.version, Some(index.state.tableId), groups, wanted, filters.map(PredicateTree.of)),
         index.tableLocation)
 
   /** More rows of constants than this, which no EXISTS asks for, are left to a scan. */

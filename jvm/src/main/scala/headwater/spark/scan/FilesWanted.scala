@@ -25,7 +25,7 @@ final class FilesWanted(
   private[scan] val trees: Seq[JsonNode] = filters.map(PredicateTree.of)
 
   private[scan] def request: ScanRequest =
-    ScanRequest(index.path, index.state.version, index.state.tableId, trees, columns, limit, order)
+    ScanRequest(index.path, index.state.version, Some(index.state.tableId), trees, columns, limit, order)
 
   override def rootPaths: Seq[Path] = index.rootPaths
 

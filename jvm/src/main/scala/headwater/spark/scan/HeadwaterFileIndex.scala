@@ -183,7 +183,7 @@ class HeadwaterFileIndex(
     InternalRow.fromSeq(values.zip(casts).map { case (v, parser) => parser.parse(v) } ++ number)
 
   protected def scan(filters: Seq[JsonNode]): Iterator[ListedFile] = pruned.filter(_.answers(filters)).map(_.files.iterator).getOrElse {
-    val request = ScanRequest(path, state.version, state.tableId, filters, None)
+    val request = ScanRequest(path, state.version, Some(state.tableId), filters)
     FileList.fromAnswer(Bridge.call(session, ScansRequest(Seq(request)), tableLocation).head, partitionSchema.length)
   }
 

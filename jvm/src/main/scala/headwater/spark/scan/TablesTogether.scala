@@ -1,7 +1,7 @@
 package headwater.spark.scan
 
 import headwater.spark.bridge.Bridge
-import headwater.spark.bridge.messages.{Call, Message}
+import headwater.spark.bridge.wire.{Call, Message}
 import org.apache.spark.sql.SparkSession
 
 /**

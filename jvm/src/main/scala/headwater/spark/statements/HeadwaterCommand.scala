@@ -1,7 +1,8 @@
 package headwater.spark.statements
 
 import headwater.spark.bridge.{Bridge, Json, TableLocation}
-import headwater.spark.bridge.messages.{Call, RowsAnswer}
+import headwater.spark.bridge.messages.RowsAnswer
+import headwater.spark.bridge.wire.Call
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.execution.command.LeafRunnableCommand

@@ -92,7 +92,7 @@ case class ResolveHeadwaterCommands(session: SparkSession) extends Rule[LogicalP
       // Spark's own command reads all rows, and needs an entry of the catalog, which a path does not have. The handler has the condition
       // resolved.
       table.requireLatest()
-      HeadwaterChangeCommand(AlterTableRequest(table.path, table.name(), Seq(AddConstraint(check))), table.location, table.name())
+      HeadwaterChangeCommand(AlterTableRequest(table.path, Some(table.name()), Seq(AddConstraint(check))), table.location, table.name())
     case ChangeShim.AddedCheck(SubqueryAlias(_, view: View), _) =>
       // Spark has no error of its own for it.
       throw SparkInternals.notATable(view, "ALTER TABLE ... ADD CONSTRAINT")

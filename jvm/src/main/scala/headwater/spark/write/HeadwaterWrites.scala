@@ -17,9 +17,9 @@ object HeadwaterWrites {
         context,
         WriteRequest(
           table = table.path,
-          name = table.name(),
-          version = table.snapshotVersion,
-          tableId = table.info.tableId,
+          name = Some(table.name()),
+          version = Some(table.snapshotVersion),
+          tableId = Some(table.info.tableId),
           plan = context.addPlan(SparkInternals.logicalPlan(data)),
           schema = SparkInternals.rowSchema(data.schema),
           mode = target.mode,

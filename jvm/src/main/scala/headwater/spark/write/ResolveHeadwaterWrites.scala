@@ -98,7 +98,7 @@ object ResolveHeadwaterWrites {
       session,
       ResolveWriteRequest(
         table = table.path,
-        name = table.name(),
+        name = Some(table.name()),
         version = table.snapshotVersion,
         schema = SparkInternals.rowSchema(query.schema),
         byName = byName,

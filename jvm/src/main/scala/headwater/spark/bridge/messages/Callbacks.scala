@@ -1,12 +1,18 @@
 package headwater.spark.bridge.messages
 
+// Written by jvm/messages.py, from headwater/bridge/messages/callbacks.py.
+
 import com.fasterxml.jackson.databind.JsonNode
+import headwater.spark.bridge.wire.{FromJson, Message}
 
 final case class SmallJob(bytes: Long, rows: Long, settings: Map[String, String]) extends Message
 
 object SmallJob {
-  implicit val fromJson: FromJson[SmallJob] =
-    FromJson.message(in => SmallJob(in[Long]("bytes"), in[Long]("rows"), in[Map[String, String]]("settings")))
+  implicit val fromJson: FromJson[SmallJob] = FromJson.message(in =>
+    SmallJob(
+      in[Long]("bytes"),
+      in[Long]("rows"),
+      in[Map[String, String]]("settings")))
 }
 
 final case class WriteSpecification(
@@ -20,8 +26,7 @@ final case class WriteSpecification(
     settings: Map[String, String],
     options: Map[String, String],
     tracked: Boolean,
-    changeColumn: Option[String])
-    extends Message
+    changeColumn: Option[String]) extends Message
 
 object WriteSpecification {
   implicit val fromJson: FromJson[WriteSpecification] = FromJson.message(in =>
@@ -45,12 +50,10 @@ final case class WrittenFile(
     modificationTime: Long,
     partition: Map[String, Option[String]],
     rows: Long,
-    statistics: Seq[Seq[Any]])
-    extends Message
+    statistics: Seq[Seq[Any]]) extends Message
 
 final case class TrackedRows(positions: Map[Int, String], source: String, actions: Map[Int, Long], repeated: Long) extends Message
 
-/** Each of the files is a [[WrittenFile]], in the JSON of the task that wrote it. */
 final case class WrittenRows(files: Seq[JsonNode], counted: Long, tracked: Option[TrackedRows]) extends Message
 
 final case class PinnedVersion(
@@ -62,8 +65,7 @@ final case class PinnedVersion(
     tableSchema: String,
     partitionColumns: Seq[String],
     columnMappingMode: String,
-    rowTrackingColumns: Seq[String])
-    extends Message
+    rowTrackingColumns: Seq[String]) extends Message
 
 object PinnedVersion {
   implicit val fromJson: FromJson[PinnedVersion] = FromJson.message(in =>
@@ -89,8 +91,7 @@ final case class Restriction(
     rowColumn: String,
     rowTrackingColumns: Seq[String],
     valuesPrune: Boolean,
-    files: JsonNode)
-    extends Message
+    files: JsonNode) extends Message
 
 object Restriction {
   implicit val fromJson: FromJson[Restriction] = FromJson.message(in =>
@@ -113,8 +114,7 @@ final case class FilesOfVersion(
     listsDeletionVectors: Boolean,
     rowTrackingColumns: Seq[String],
     tasks: Seq[Long],
-    files: JsonNode)
-    extends Message
+    files: JsonNode) extends Message
 
 object FilesOfVersion {
   implicit val fromJson: FromJson[FilesOfVersion] = FromJson.message(in =>
@@ -130,8 +130,11 @@ object FilesOfVersion {
 final case class ParquetFilesQuestion(plan: Int, expressions: Seq[Int], most: Int) extends Message
 
 object ParquetFilesQuestion {
-  implicit val fromJson: FromJson[ParquetFilesQuestion] =
-    FromJson.message(in => ParquetFilesQuestion(in[Int]("plan"), in[Seq[Int]]("expressions"), in[Int]("most")))
+  implicit val fromJson: FromJson[ParquetFilesQuestion] = FromJson.message(in =>
+    ParquetFilesQuestion(
+      in[Int]("plan"),
+      in[Seq[Int]]("expressions"),
+      in[Int]("most")))
 }
 
 final case class ParquetFile(path: String, size: Long) extends Message
@@ -141,8 +144,11 @@ final case class ParquetFiles(files: Seq[ParquetFile], columns: Seq[Option[Strin
 final case class PartitionsQuestion(plan: Int, condition: Int, partitions: Seq[Seq[Option[String]]]) extends Message
 
 object PartitionsQuestion {
-  implicit val fromJson: FromJson[PartitionsQuestion] =
-    FromJson.message(in => PartitionsQuestion(in[Int]("plan"), in[Int]("condition"), in[Seq[Seq[Option[String]]]]("partitions")))
+  implicit val fromJson: FromJson[PartitionsQuestion] = FromJson.message(in =>
+    PartitionsQuestion(
+      in[Int]("plan"),
+      in[Int]("condition"),
+      in[Seq[Seq[Option[String]]]]("partitions")))
 }
 
 final case class MatchingPartitions(matches: Option[Seq[Boolean]]) extends Message
@@ -153,8 +159,12 @@ final case class NotedKeys(keys: Option[Seq[Seq[Any]]]) extends Message
 
 final case class CheckedCondition(predicate: JsonNode, columns: Option[Seq[String]]) extends Message
 
-final case class FootersQuestion(table: String, paths: Seq[String], sizes: Seq[Long], columns: Option[Seq[Seq[String]]], most: Int)
-    extends Message
+final case class FootersQuestion(
+    table: String,
+    paths: Seq[String],
+    sizes: Seq[Long],
+    columns: Option[Seq[Seq[String]]],
+    most: Int) extends Message
 
 object FootersQuestion {
   implicit val fromJson: FromJson[FootersQuestion] = FromJson.message(in =>
@@ -166,24 +176,31 @@ object FootersQuestion {
       in[Int]("most")))
 }
 
-final case class FileFooter(schema: Int, rows: Long, statistics: Seq[Seq[Any]], problem: Option[String]) extends Message
+final case class FileFooter(schema: Int, rows: Long, statistics: Seq[Seq[Any]], problem: Option[String] = None) extends Message
 
 final case class Footers(schemas: Seq[String], files: Seq[FileFooter]) extends Message
 
 final case class FileCopy(source: String, target: String, size: Option[Long]) extends Message
 
 object FileCopy {
-  implicit val fromJson: FromJson[FileCopy] =
-    FromJson.message(in => FileCopy(in[String]("source"), in[String]("target"), in[Option[Long]]("size")))
+  implicit val fromJson: FromJson[FileCopy] = FromJson.message(in =>
+    FileCopy(
+      in[String]("source"),
+      in[String]("target"),
+      in[Option[Long]]("size")))
 }
 
 final case class CopySpecification(source: String, target: String, renames: Boolean, tasks: Seq[Seq[FileCopy]]) extends Message
 
 object CopySpecification {
   implicit val fromJson: FromJson[CopySpecification] = FromJson.message(in =>
-    CopySpecification(in[String]("source"), in[String]("target"), in[Boolean]("renames"), in[Seq[Seq[FileCopy]]]("tasks")))
+    CopySpecification(
+      in[String]("source"),
+      in[String]("target"),
+      in[Boolean]("renames"),
+      in[Seq[Seq[FileCopy]]]("tasks")))
 }
 
-final case class CopiedFile(size: Option[Long], copied: Boolean) extends Message
+final case class CopiedFile(size: Option[Long] = None, copied: Boolean) extends Message
 
 final case class CopiedFiles(files: Seq[CopiedFile]) extends Message

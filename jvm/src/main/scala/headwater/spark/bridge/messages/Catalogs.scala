@@ -1,6 +1,10 @@
 package headwater.spark.bridge.messages
 
-final case class ListCatalogRequest(catalog: String, schema: Option[String]) extends Call[CatalogNames]("list_catalog")
+// Written by jvm/messages.py, from headwater/bridge/messages/catalogs.py.
+
+import headwater.spark.bridge.wire.{Call, FromJson, Message}
+
+final case class ListCatalogRequest(catalog: String, schema: Option[String] = None) extends Call[CatalogNames]("list_catalog")
 
 final case class CatalogNames(names: Seq[String]) extends Message
 
@@ -8,12 +12,17 @@ object CatalogNames {
   implicit val fromJson: FromJson[CatalogNames] = FromJson.message(in => CatalogNames(in[Seq[String]]("names")))
 }
 
-final case class FindInCatalogRequest(catalog: String, schema: String, table: String, others: Boolean)
-    extends Call[FoundInCatalog]("find_in_catalog")
+final case class FindInCatalogRequest(
+    catalog: String,
+    schema: String,
+    table: String,
+    others: Boolean) extends Call[FoundInCatalog]("find_in_catalog")
 
-/** @param options to reach the table with, mostly credentials */
-final case class FoundInCatalog(location: Option[String], managed: Boolean, comment: Option[String], options: Map[String, String])
-    extends Message
+final case class FoundInCatalog(
+    location: Option[String],
+    managed: Boolean,
+    comment: Option[String],
+    options: Map[String, String]) extends Message
 
 object FoundInCatalog {
   implicit val fromJson: FromJson[FoundInCatalog] = FromJson.message(in =>
@@ -26,12 +35,20 @@ object FoundInCatalog {
 
 final case class StageInCatalogRequest(catalog: String, schema: String, table: String) extends Call[FoundInCatalog]("stage_in_catalog")
 
-final case class AddToCatalogRequest(catalog: String, schema: String, table: String, provider: String, location: Option[String])
-    extends Call[Unit]("add_to_catalog")
+final case class AddToCatalogRequest(
+    catalog: String,
+    schema: String,
+    table: String,
+    provider: String,
+    location: Option[String] = None) extends Call[Unit]("add_to_catalog")
 
 final case class DropFromCatalogRequest(catalog: String, schema: String, table: String) extends Call[Boolean]("drop_from_catalog")
 
-final case class RenameInCatalogRequest(catalog: String, schema: String, table: String, newSchema: Option[String], newName: String)
-    extends Call[Unit]("rename_in_catalog")
+final case class RenameInCatalogRequest(
+    catalog: String,
+    schema: String,
+    table: String,
+    newSchema: Option[String] = None,
+    newName: String) extends Call[Unit]("rename_in_catalog")
 
 final case class NotInCatalogRequest(catalog: String, operation: String) extends Call[Unit]("not_in_catalog")

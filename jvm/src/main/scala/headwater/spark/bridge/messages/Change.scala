@@ -1,9 +1,16 @@
 package headwater.spark.bridge.messages
 
-import com.fasterxml.jackson.databind.JsonNode
+// Written by jvm/messages.py, from headwater/bridge/messages/change.py.
 
-final case class ChangeClause(kind: String, condition: Option[Int], conditionText: Option[String], values: Seq[Int], assigned: Seq[String])
-    extends Message
+import com.fasterxml.jackson.databind.JsonNode
+import headwater.spark.bridge.wire.{Call, FromJson, Message}
+
+final case class ChangeClause(
+    kind: String,
+    condition: Option[Int] = None,
+    conditionText: Option[String] = None,
+    values: Seq[Int] = Nil,
+    assigned: Seq[String] = Nil) extends Message
 
 final case class KeyEquality(column: String, value: Int, `type`: String) extends Message
 
@@ -32,24 +39,27 @@ final case class ChangeRequest(
     readsTargetElsewhere: Boolean,
     matched: Seq[ChangeClause],
     notMatched: Seq[ChangeClause],
-    notMatchedBySource: Seq[ChangeClause])(statement: String)
-    extends Call[CommitAnswer](statement)
+    notMatchedBySource: Seq[ChangeClause])(statement: String) extends Call[CommitAnswer](statement)
 
 final case class ExplainRequest(statement: String, mode: String, change: ChangeRequest) extends Call[String]("explain")
 
 final case class MergeTargetRequest(
     table: String,
     version: Long,
-    tableId: String,
+    tableId: Option[String] = None,
     withSchemaEvolution: Boolean,
     source: String,
     star: Boolean,
-    assigned: Seq[Seq[String]])
-    extends Call[MergeTargetAnswer]("merge_target")
+    assigned: Seq[Seq[String]]) extends Call[MergeTargetAnswer]("merge_target")
 
 final case class MergeTargetAnswer(target: Option[TableDescription], computed: Seq[String], evolves: Boolean) extends Message
 
 object MergeTargetAnswer {
-  implicit val fromJson: FromJson[MergeTargetAnswer] =
-    FromJson.message(in => MergeTargetAnswer(in[Option[TableDescription]]("target"), in[Seq[String]]("computed"), in[Boolean]("evolves")))
+  implicit val fromJson: FromJson[MergeTargetAnswer] = FromJson.message(in =>
+    MergeTargetAnswer(
+      in[Option[TableDescription]]("target"),
+      in[Seq[String]]("computed"),
+      in[Boolean]("evolves")))
 }
+
+final case class TruncateRequest(table: String) extends Call[CommitAnswer]("truncate")

@@ -1,14 +1,16 @@
 package headwater.spark.bridge.messages
 
+// Written by jvm/messages.py, from headwater/bridge/messages/follow.py.
+
 import com.fasterxml.jackson.databind.JsonNode
+import headwater.spark.bridge.wire.{Call, FromJson, Message}
 
 final case class OpenStreamRequest(
     table: String,
     options: Map[String, String],
     bounds: Seq[ChangesBound],
-    schema: Option[String],
-    checkpoint: Option[String])
-    extends Call[StreamDescription]("open_stream")
+    schema: Option[String] = None,
+    checkpoint: Option[String] = None) extends Call[StreamDescription]("open_stream")
 
 final case class StreamDescription(
     table: TableDescription,
@@ -18,8 +20,7 @@ final case class StreamDescription(
     notesEnds: Boolean,
     maxFiles: Option[Long],
     maxBytes: Option[Long],
-    stream: JsonNode)
-    extends Message
+    stream: JsonNode) extends Message
 
 object StreamDescription {
   implicit val fromJson: FromJson[StreamDescription] = FromJson.message(in =>
@@ -36,12 +37,11 @@ object StreamDescription {
 
 final case class StreamEndRequest(
     stream: JsonNode,
-    start: Option[String],
-    maxFiles: Option[Long],
-    maxBytes: Option[Long],
-    until: Option[String],
-    looksAhead: Boolean)
-    extends Call[StreamEndAnswer]("stream_end")
+    start: Option[String] = None,
+    maxFiles: Option[Long] = None,
+    maxBytes: Option[Long] = None,
+    until: Option[String] = None,
+    looksAhead: Boolean = false) extends Call[StreamEndAnswer]("stream_end")
 
 final case class StreamEndAnswer(offset: Option[String], sizeInBytes: Long, metrics: Map[String, String]) extends Message
 
@@ -53,11 +53,16 @@ object StreamEndAnswer {
       in[Map[String, String]]("metrics")))
 }
 
-final case class StreamFilesRequest(stream: JsonNode, start: Option[String], end: String, filters: Seq[JsonNode])
-    extends Call[FileListAnswer]("stream_files")
+final case class StreamFilesRequest(
+    stream: JsonNode,
+    start: Option[String] = None,
+    end: String,
+    filters: Seq[JsonNode]) extends Call[FileListAnswer]("stream_files")
 
-final case class StreamConditionRequest(stream: JsonNode, start: Option[String], end: String)
-    extends Call[StreamCondition]("stream_condition")
+final case class StreamConditionRequest(
+    stream: JsonNode,
+    start: Option[String] = None,
+    end: String) extends Call[StreamCondition]("stream_condition")
 
 final case class StreamCondition(condition: Option[String]) extends Message
 
@@ -65,15 +70,17 @@ object StreamCondition {
   implicit val fromJson: FromJson[StreamCondition] = FromJson.message(in => StreamCondition(in[Option[String]]("condition")))
 }
 
-final case class StreamChangesRequest(stream: JsonNode, start: Option[String], end: String) extends Call[ChangesAnswer]("stream_changes")
+final case class StreamChangesRequest(
+    stream: JsonNode,
+    start: Option[String] = None,
+    end: String) extends Call[ChangesAnswer]("stream_changes")
 
 final case class SinkSettings(
     table: String,
     mode: String,
     partitionColumns: Seq[String],
-    clusteringColumns: Option[Seq[String]],
-    options: Map[String, String])
-    extends Message
+    clusteringColumns: Option[Seq[String]] = None,
+    options: Map[String, String]) extends Message
 
 final case class CheckSinkRequest(sink: SinkSettings) extends Call[Unit]("check_sink")
 
@@ -96,9 +103,8 @@ final case class WriteBatchRequest(
     batch: SinkBatch,
     plan: Int,
     schema: String,
-    version: Option[Long],
-    tableId: Option[String],
-    readsTable: Boolean)
-    extends Call[CommitAnswer]("write_batch")
+    version: Option[Long] = None,
+    tableId: Option[String] = None,
+    readsTable: Boolean) extends Call[CommitAnswer]("write_batch")
 
 final case class StreamCommittedRequest(stream: JsonNode, end: String) extends Call[Unit]("stream_committed")

@@ -1,16 +1,18 @@
 package headwater.spark.bridge.messages
 
+// Written by jvm/messages.py, from headwater/bridge/messages/read.py.
+
 import com.fasterxml.jackson.databind.JsonNode
+import headwater.spark.bridge.wire.{Call, FromJson, Message}
 
 final case class LoadTableRequest(
     table: String,
-    name: Option[String],
-    version: Option[Long],
-    timestamp: Option[String],
-    pinned: Boolean)
-    extends Call[TableDescription]("load_table")
+    name: Option[String] = None,
+    version: Option[Long] = None,
+    timestamp: Option[String] = None,
+    pinned: Boolean = false) extends Call[TableDescription]("load_table")
 
-final case class RefreshTableRequest(table: String, version: Option[Long]) extends Message
+final case class RefreshTableRequest(table: String, version: Option[Long] = None) extends Message
 
 final case class RefreshTablesRequest(requests: Seq[RefreshTableRequest]) extends Call[Seq[PinnedVersion]]("refresh_tables")
 
@@ -34,8 +36,7 @@ final case class TableDescription(
     sizeInBytes: Long,
     features: Seq[String],
     timeTravel: Boolean,
-    rowTrackingColumns: Seq[String])
-    extends Message
+    rowTrackingColumns: Seq[String]) extends Message
 
 object TableDescription {
   implicit val fromJson: FromJson[TableDescription] = FromJson.message(in =>
@@ -58,19 +59,18 @@ object TableDescription {
       in[Seq[String]]("rowTrackingColumns")))
 }
 
+final case class ScanOrder(column: String, descending: Boolean, nullsFirst: Boolean) extends Message
+
 final case class ScanRequest(
     table: String,
     version: Long,
-    tableId: String,
+    tableId: Option[String] = None,
     filters: Seq[JsonNode],
-    columns: Option[Seq[String]],
+    columns: Option[Seq[String]] = None,
     limit: Option[Int] = None,
-    order: Option[ScanOrder] = None)
-    extends Message
+    order: Option[ScanOrder] = None) extends Message
 
 final case class ScansRequest(requests: Seq[ScanRequest]) extends Call[Seq[FileListAnswer]]("scans")
-
-final case class ScanOrder(column: String, descending: Boolean, nullsFirst: Boolean) extends Message
 
 final case class ColumnStatistics(name: String, min: Option[String], max: Option[String], nulls: Option[Long]) extends Message
 
@@ -86,12 +86,17 @@ object ColumnStatistics {
 final case class ScanStatistics(rows: Long, columns: Seq[ColumnStatistics]) extends Message
 
 object ScanStatistics {
-  implicit val fromJson: FromJson[ScanStatistics] =
-    FromJson.message(in => ScanStatistics(in[Long]("rows"), in[Seq[ColumnStatistics]]("columns")))
+  implicit val fromJson: FromJson[ScanStatistics] = FromJson.message(in =>
+    ScanStatistics(
+      in[Long]("rows"),
+      in[Seq[ColumnStatistics]]("columns")))
 }
 
-final case class FileListAnswer(files: Option[JsonNode], arrow: Option[String], allFiles: Long, statistics: Option[ScanStatistics])
-    extends Message
+final case class FileListAnswer(
+    files: Option[JsonNode],
+    arrow: Option[String],
+    allFiles: Long,
+    statistics: Option[ScanStatistics]) extends Message
 
 object FileListAnswer {
   implicit val fromJson: FromJson[FileListAnswer] = FromJson.message(in =>
@@ -107,11 +112,10 @@ final case class AggregateOutput(group: Option[String] = None, kind: Option[Stri
 final case class AggregateRequest(
     table: String,
     version: Long,
-    tableId: String,
+    tableId: Option[String] = None,
     groups: Seq[String],
     outputs: Seq[AggregateOutput],
-    filters: Seq[JsonNode])
-    extends Call[Option[AggregateAnswer]]("aggregate")
+    filters: Seq[JsonNode]) extends Call[Option[AggregateAnswer]]("aggregate")
 
 final case class AggregateAnswer(rows: Seq[Seq[Option[String]]]) extends Message
 
@@ -119,31 +123,42 @@ object AggregateAnswer {
   implicit val fromJson: FromJson[AggregateAnswer] = FromJson.message(in => AggregateAnswer(in[Seq[Seq[Option[String]]]]("rows")))
 }
 
-final case class ChangesBound(name: String, value: Option[String], micros: Option[String], inclusive: Boolean) extends Message
+final case class ChangesBound(
+    name: String,
+    value: Option[String] = None,
+    micros: Option[String] = None,
+    inclusive: Boolean = true) extends Message
 
 object ChangesBound {
-  implicit val fromJson: FromJson[ChangesBound] =
-    FromJson.message(in =>
-      ChangesBound(in[String]("name"), in[Option[String]]("value"), in[Option[String]]("micros"), in[Boolean]("inclusive")))
+  implicit val fromJson: FromJson[ChangesBound] = FromJson.message(in =>
+    ChangesBound(
+      in[String]("name"),
+      in[Option[String]]("value"),
+      in[Option[String]]("micros"),
+      in[Boolean]("inclusive")))
 }
 
-final case class ChangesForm(changelog: Boolean, keys: Option[Seq[String]], debezium: Boolean, tombstones: Boolean) extends Message
+final case class ChangesForm(
+    changelog: Boolean = false,
+    keys: Option[Seq[String]] = None,
+    debezium: Boolean = false,
+    tombstones: Boolean = true) extends Message
 
 object ChangesForm {
-  val Feed: ChangesForm = ChangesForm(changelog = false, keys = None, debezium = false, tombstones = true)
-
-  implicit val fromJson: FromJson[ChangesForm] =
-    FromJson.message(in =>
-      ChangesForm(in[Boolean]("changelog"), in[Option[Seq[String]]]("keys"), in[Boolean]("debezium"), in[Boolean]("tombstones")))
+  implicit val fromJson: FromJson[ChangesForm] = FromJson.message(in =>
+    ChangesForm(
+      in[Boolean]("changelog"),
+      in[Option[Seq[String]]]("keys"),
+      in[Boolean]("debezium"),
+      in[Boolean]("tombstones")))
 }
 
 final case class TableChangesRequest(
     table: String,
     bounds: Seq[ChangesBound],
     form: ChangesForm,
-    timeTravel: Boolean,
-    deduplicationMode: Option[String])
-    extends Call[ChangesAnswer]("table_changes")
+    timeTravel: Boolean = false,
+    deduplicationMode: Option[String] = None) extends Call[ChangesAnswer]("table_changes")
 
 final case class ChangeGroup(partitionColumns: Seq[String], files: JsonNode, sizeInBytes: Long, hasDeletionVectors: Boolean) extends Message
 
@@ -167,8 +182,7 @@ final case class ChangesAnswer(
     tableSchema: String,
     columnMappingMode: String,
     mostFilesChecked: Int,
-    groups: Seq[ChangeGroup])
-    extends Message
+    groups: Seq[ChangeGroup]) extends Message
 
 object ChangesAnswer {
   implicit val fromJson: FromJson[ChangesAnswer] = FromJson.message(in =>
@@ -190,34 +204,35 @@ final case class FunctionArgument(
     `type`: String,
     constant: Boolean,
     sql: String,
-    value: Option[String],
-    micros: Option[String],
-    elements: Option[Seq[String]])
-    extends Message
+    value: Option[String] = None,
+    micros: Option[String] = None,
+    elements: Option[Seq[String]] = None) extends Message
 
 final case class BoundsOfCallRequest(function: String, arguments: Seq[FunctionArgument]) extends Call[CallBounds]("bounds_of_call")
 
 final case class CallBounds(table: String, bounds: Seq[ChangesBound], form: ChangesForm) extends Message
 
 object CallBounds {
-  implicit val fromJson: FromJson[CallBounds] =
-    FromJson.message(in => CallBounds(in[String]("table"), in[Seq[ChangesBound]]("bounds"), in[ChangesForm]("form")))
+  implicit val fromJson: FromJson[CallBounds] = FromJson.message(in =>
+    CallBounds(
+      in[String]("table"),
+      in[Seq[ChangesBound]]("bounds"),
+      in[ChangesForm]("form")))
 }
 
 final case class AsksForChangesRequest(options: Map[String, String]) extends Call[Option[ChangesForm]]("asks_for_changes")
 
-final case class CheckReadOptionsRequest(options: Map[String, String], isSql: Boolean) extends Call[Unit]("check_read_options")
+final case class CheckReadOptionsRequest(options: Map[String, String], isSql: Boolean = false) extends Call[Unit]("check_read_options")
 
-final case class ChangeFile(version: Long, path: String, rows: Option[String]) extends Message
+final case class ChangeFile(version: Long, path: String, rows: Option[String] = None) extends Message
 
 final case class CheckChangeFilesRequest(table: String, files: Seq[ChangeFile]) extends Call[Unit]("check_change_files")
 
-/** DESCRIBE DETAIL of what is no Delta table: what the metastore's entry says, or a path alone. */
 final case class DescribeOtherDetailRequest(
-    name: Option[String],
-    format: Option[String],
-    description: Option[String],
-    location: Option[String],
-    created: Option[Long],
-    partitionColumns: Option[Seq[String]],
+    name: Option[String] = None,
+    format: Option[String] = None,
+    description: Option[String] = None,
+    location: Option[String] = None,
+    created: Option[Long] = None,
+    partitionColumns: Option[Seq[String]] = None,
     properties: Map[String, String]) extends Call[RowsAnswer]("describe_other_detail")

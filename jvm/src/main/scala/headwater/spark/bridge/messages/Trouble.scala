@@ -1,6 +1,9 @@
 package headwater.spark.bridge.messages
 
+// Written by jvm/messages.py, from headwater/bridge/messages/trouble.py.
+
 import com.fasterxml.jackson.databind.JsonNode
+import headwater.spark.bridge.wire.{Call, FromJson, Message}
 
 final case class MissingPathRequest() extends Call[Unit]("missing_path")
 
@@ -14,8 +17,11 @@ final case class OldVersionRequest(table: String) extends Call[Unit]("old_versio
 
 final case class UnsupportedPredicateRequest(predicate: String, deterministic: Boolean) extends Call[Unit]("unsupported_predicate")
 
-final case class NotATableRequest(statement: String, name: String, kind: String = "view", column: Option[String] = None)
-    extends Call[Unit]("not_a_table")
+final case class NotATableRequest(
+    statement: String,
+    name: String,
+    kind: String = "view",
+    column: Option[String] = None) extends Call[Unit]("not_a_table")
 
 final case class AssignedTwiceRequest(columns: Seq[String], insert: Boolean) extends Call[Unit]("assigned_twice")
 
@@ -27,8 +33,12 @@ final case class PathOperationRequest(table: String, operation: String) extends 
 
 final case class NothingAtPathRequest(table: String, command: String, quoted: Boolean) extends Call[Unit]("nothing_at_path")
 
-final case class UnresolvedInMergeRequest(clause: String, part: String, name: String, columns: Seq[String], isOfOtherSide: Boolean)
-    extends Call[Unit]("unresolved_in_merge")
+final case class UnresolvedInMergeRequest(
+    clause: String,
+    part: String,
+    name: String,
+    columns: Seq[String],
+    isOfOtherSide: Boolean) extends Call[Unit]("unresolved_in_merge")
 
 final case class InTransactionRequest(command: String) extends Call[Unit]("in_transaction")
 
@@ -36,11 +46,11 @@ final case class NotDeltaRequest(name: String, command: String) extends Call[Uni
 
 final case class NotClonedRequest(name: String, format: String) extends Call[Unit]("not_cloned")
 
-final case class InsertIntoDirectoryRequest(path: Option[String]) extends Call[Unit]("insert_into_directory")
+final case class InsertIntoDirectoryRequest(path: Option[String] = None) extends Call[Unit]("insert_into_directory")
 
 final case class NotConvertedRequest(name: String, format: String) extends Call[Unit]("not_converted")
 
-final case class StoreCause(`class`: String, message: Option[String], status: Option[Int]) extends Message
+final case class StoreCause(`class`: String, message: Option[String] = None, status: Option[Int] = None) extends Message
 
 final case class NoFileSystemRequest(table: String, causes: Seq[StoreCause]) extends Call[Unit]("no_file_system")
 
@@ -50,16 +60,16 @@ final case class NotParsedRequest(text: String) extends Call[Option[String]]("no
 
 final case class JobCause(
     `class`: String,
-    message: Option[String],
-    at: Seq[String],
-    condition: Option[String],
-    parameters: Map[String, Option[String]])
-    extends Message
+    message: Option[String] = None,
+    at: Seq[String] = Nil,
+    condition: Option[String] = None,
+    parameters: Map[String, Option[String]] = Map.empty) extends Message
 
 final case class TableRead(path: String, version: Long) extends Message
 
-final case class ExplainFailureRequest(causes: Seq[JobCause], tables: Seq[TableRead])
-    extends Call[Option[ErrorDescription]]("explain_failure")
+final case class ExplainFailureRequest(
+    causes: Seq[JobCause],
+    tables: Seq[TableRead]) extends Call[Option[ErrorDescription]]("explain_failure")
 
 final case class BegunCommit(
     table: String,
@@ -68,8 +78,7 @@ final case class BegunCommit(
     path: String,
     counts: Option[Seq[Long]],
     rows: Option[JsonNode],
-    created: Option[Seq[CreatedTable]])
-    extends Message
+    created: Option[Seq[CreatedTable]]) extends Message
 
 object BegunCommit {
   implicit val fromJson: FromJson[BegunCommit] = FromJson.message(in =>

@@ -1,7 +1,14 @@
 package headwater.spark.bridge.messages
 
-final case class PlanSaveRequest(table: String, mode: String, partitionColumns: Seq[String], options: Map[String, String])
-    extends Call[SavePlan]("plan_save")
+// Written by jvm/messages.py, from headwater/bridge/messages/write.py.
+
+import headwater.spark.bridge.wire.{Call, FromJson, Message}
+
+final case class PlanSaveRequest(
+    table: String,
+    mode: String,
+    partitionColumns: Seq[String],
+    options: Map[String, String]) extends Call[SavePlan]("plan_save")
 
 final case class SavePlan(action: String, mode: Option[String], write: Option[String]) extends Message
 
@@ -15,15 +22,14 @@ object SavePlan {
 
 final case class ResolveWriteRequest(
     table: String,
-    name: String,
+    name: Option[String] = None,
     version: Long,
     schema: String,
     byName: Boolean,
-    isSql: Boolean,
-    mode: String,
-    replaceWhere: Option[String],
-    options: Map[String, String])
-    extends Call[ResolvedWrite]("resolve_write")
+    isSql: Boolean = false,
+    mode: String = "append",
+    replaceWhere: Option[String] = None,
+    options: Map[String, String]) extends Call[ResolvedWrite]("resolve_write")
 
 final case class ResolvedWrite(schema: String) extends Message
 
@@ -33,17 +39,16 @@ object ResolvedWrite {
 
 final case class WriteRequest(
     table: String,
-    name: String,
-    version: Long,
-    tableId: String,
+    name: Option[String] = None,
+    version: Option[Long] = None,
+    tableId: Option[String] = None,
     plan: Int,
     schema: String,
-    mode: String,
-    replaceWhere: Option[String],
-    readsTable: Boolean,
-    rowsAreFixed: Boolean,
-    options: Map[String, String])
-    extends Call[CommitAnswer]("write")
+    mode: String = "append",
+    replaceWhere: Option[String] = None,
+    readsTable: Boolean = false,
+    rowsAreFixed: Boolean = false,
+    options: Map[String, String]) extends Call[CommitAnswer]("write")
 
 final case class ReplaceTargetRequest(
     table: String,
@@ -54,9 +59,8 @@ final case class ReplaceTargetRequest(
     byName: Boolean,
     using: Seq[String],
     hasCondition: Boolean,
-    isSql: Boolean,
-    options: Map[String, String])
-    extends Call[ReplaceTargetAnswer]("replace_target")
+    isSql: Boolean = false,
+    options: Map[String, String]) extends Call[ReplaceTargetAnswer]("replace_target")
 
 final case class ReplaceTargetAnswer(
     target: Option[TableDescription],
@@ -67,8 +71,7 @@ final case class ReplaceTargetAnswer(
     condition: Option[String],
     alias: Option[String],
     storedOtherwise: Seq[Int],
-    storedAs: String)
-    extends Message
+    storedAs: String) extends Message
 
 object ReplaceTargetAnswer {
   implicit val fromJson: FromJson[ReplaceTargetAnswer] = FromJson.message(in =>
@@ -84,7 +87,10 @@ object ReplaceTargetAnswer {
       in[String]("storedAs")))
 }
 
-final case class ReplaceRequest(change: ChangeRequest, using: Seq[String], condition: Option[String], options: Map[String, String])
-    extends Call[CommitAnswer]("replace")
+final case class ReplaceRequest(
+    change: ChangeRequest,
+    using: Seq[String],
+    condition: Option[String],
+    options: Map[String, String]) extends Call[CommitAnswer]("replace")
 
 final case class ReplaceConditionRequest(kind: String, name: String, near: Option[String]) extends Call[Unit]("replace_condition")

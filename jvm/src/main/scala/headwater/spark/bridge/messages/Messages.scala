@@ -1,21 +1,18 @@
 package headwater.spark.bridge.messages
 
-/** What a handler may know of the session; with it, what every call and every error is made of. */
-final case class SessionSettings(
-    timeZone: String,
-    user: String,
-    applicationId: String,
-    sparkVersion: String,
-    confs: Map[String, String],
-    stores: Seq[StoreIdentity] = Nil)
-    extends Message
+// Written by jvm/messages.py, from headwater/bridge/messages/__init__.py.
 
-/**
- * Of the options that a table is reached with, no more than whether they are the same. Empty without any.
- *
- * @param managed what the handler has called a table that a catalog manages
- */
+import headwater.spark.bridge.wire.{FromJson, Message}
+
 final case class StoreIdentity(root: String, identity: String, managed: Option[String] = None) extends Message
+
+final case class SessionSettings(
+    timeZone: String = "UTC",
+    user: Option[String] = None,
+    applicationId: Option[String] = None,
+    sparkVersion: Option[String] = None,
+    confs: Map[String, String] = Map.empty,
+    stores: Seq[StoreIdentity] = Nil) extends Message
 
 final case class Envelope(session: SessionSettings, request: Message) extends Message
 

@@ -1,4 +1,4 @@
-package headwater.spark.bridge.messages
+package headwater.spark.bridge.wire
 
 import com.fasterxml.jackson.databind.JsonNode
 

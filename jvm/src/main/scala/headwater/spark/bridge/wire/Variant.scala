@@ -1,4 +1,4 @@
-package headwater.spark.bridge.messages
+package headwater.spark.bridge.wire
 
 /** A message with a member `kind`, which says which of several it is. */
 trait Variant extends Message {

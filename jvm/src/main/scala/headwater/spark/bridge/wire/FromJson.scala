@@ -1,4 +1,4 @@
-package headwater.spark.bridge.messages
+package headwater.spark.bridge.wire
 
 import scala.jdk.CollectionConverters._
 
@@ -7,7 +7,7 @@ import com.fasterxml.jackson.databind.JsonNode
 /**
  * How a type is read from JSON.
  *
- * Written by hand, although jackson-module-scala is among Spark's JARs: the module reads a small `Option[Long]` or `Seq[Long]` as Integers,
+ * Code of our own, although jackson-module-scala is among Spark's JARs: the module reads a small `Option[Long]` or `Seq[Long]` as Integers,
  * which fail where they are used, unless each such member is annotated; and it takes a number that is missing for 0, where a decoder here
  * refuses the message. Its first message costs 230 ms of a session's start (here 8 ms); each later one costs the same (Spark 4.2, per call:
  * a commit's answer 0.51 µs, here 0.43 µs; a table's summary 0.84 µs, here 0.81 µs).
