@@ -9,6 +9,7 @@ import sys
 import pytest
 from pyspark.sql import SparkSession
 
+from headwater.errors import HeadwaterError, conditions
 from headwater.versions import SUPPORTED_SPARK, bridge_version, build_for, is_supported, is_tested
 
 
@@ -23,6 +24,24 @@ def test_plain_sql(spark, rows, database, log):
 def test_errors_have_condition_and_state(spark, fails, tmp_path):
     with fails("PATH_NOT_FOUND", str(tmp_path / "absent"), state="42K03"):
         spark.sql(f"SELECT * FROM delta.`{tmp_path}/absent`").collect()
+
+
+def test_an_error_of_the_jvm_is_as_the_handler_would_raise_it(spark):
+    """Values may have what looks like a placeholder, a group of a regular expression or a login."""
+    jvm = spark._jvm
+    for condition, entry in conditions().items():
+        names = re.findall(r"<([A-Za-z][A-Za-z0-9]*)>", " ".join(entry["message"]))
+        values = {name: f"{name} <{names[-1]}> $1 \\ s3://user:secret@host:80/a@b" for name in names}
+        pairs = jvm.java.util.ArrayList()
+        for pair in values.items():
+            pairs.add(jvm.scala.Tuple2(*pair))
+        parameters = jvm.scala.jdk.javaapi.CollectionConverters.asScala(pairs).toSeq()
+        error = jvm.headwater.spark.HeadwaterException.apply(condition, parameters)
+        expected = HeadwaterError(condition, values)
+        assert "secret" not in expected.text
+        assert error.getMessage() == str(expected)
+        assert (error.getCondition(), error.getSqlState()) == (condition, expected.sql_state)
+        assert dict(error.getMessageParameters()) == expected.parameters
 
 
 def test_the_jar_and_the_package_have_one_rule(spark):

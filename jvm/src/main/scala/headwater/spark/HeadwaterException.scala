@@ -1,11 +1,13 @@
 package headwater.spark
 
+import scala.util.matching.Regex
+
 import com.fasterxml.jackson.databind.JsonNode
-import headwater.spark.bridge.Json
+import headwater.spark.bridge.{Json, Redaction}
 import headwater.spark.bridge.messages.ErrorDescription
 import headwater.spark.shims.StatementError
 
-/** The error of a statement. Its text is the handler's and final: Spark renders no template for it. */
+/** The error of a statement. Its text is final: Spark renders no template for it. */
 class HeadwaterException(condition: String, state: String, text: String, parameters: Map[String, String])
     extends StatementError(condition, state, text, parameters, HeadwaterException.render(condition, state, text))
     with HeadwaterThrowable {
@@ -41,12 +43,16 @@ object HeadwaterException {
         .asInstanceOf[HeadwaterException])
     } catch { case _: ReflectiveOperationException => None }
 
-  /** An error that this side raises where it cannot ask a handler. The text is in the JAR's copy of `error-conditions.json`. */
+  private val Placeholder = "<([A-Za-z][A-Za-z0-9]*)>".r
+
+  /** An error that this side raises: as the handler would, with the text of the JAR's copy of `error-conditions.json`. */
   def apply(condition: String, parameters: (String, String)*): HeadwaterException = {
     val entry = conditions.get(condition)
+    val shown = parameters.map { case (name, value) => name -> Redaction.withoutCredentials(value) }.toMap
     val template = Json.strings(entry.get("message")).mkString("\n")
-    val text = parameters.foldLeft(template) { case (t, (name, value)) => t.replace(s"<$name>", value) }
-    new HeadwaterException(condition, entry.get("sqlState").asText(), text, parameters.toMap)
+    // In one pass: a value, such as a user's expression, may have what looks like a placeholder.
+    val text = Placeholder.replaceAllIn(template, found => Regex.quoteReplacement(shown.getOrElse(found.group(1), found.matched)))
+    new HeadwaterException(condition, entry.get("sqlState").asText(), text, shown)
   }
 
   private lazy val conditions: JsonNode = {

@@ -4,7 +4,7 @@ import org.apache.spark.SparkConf
 
 /**
  * Sees to it that Spark's plans, and Spark Connect's texts of requests, show no option of a file system. Spark itself leaves out the values
- * of names that look like secrets, which `fs.azure.account.key.<account>` does not.
+ * of names that look like secrets, which `fs.azure.account.key.<account>` does not. Errors show no credentials either.
  */
 private[spark] object Redaction {
   private val Options = "spark.sql.redaction.options.regex"
@@ -20,6 +20,12 @@ private[spark] object Redaction {
     add(conf, Options, conf.get(Options, "(?i)url"), Names)
     add(conf, Texts, conf.getOption(Texts).orElse(conf.getOption(TextsOfAll)).getOrElse(""), Entries)
   }
+
+  /** As of `headwater/redaction.py`. */
+  private val Login = "(?<=://)[^/@:\\s]+:(?!\\d+/)[^@\\s]+@".r
+
+  /** The text with the credentials in its URIs replaced. */
+  def withoutCredentials(text: String): String = if (text.contains("@")) Login.replaceAllIn(text, "***@") else text
 
   private def add(conf: SparkConf, setting: String, known: String, ours: String): Unit =
     if (!known.contains(ours)) conf.set(setting, if (known.isEmpty) ours else s"(?:$known)|$ours")
