@@ -49,7 +49,7 @@ FLOOR = {room: number for number, floor in enumerate(FLOORS) for room in floor}
 #: The same inside ``statements/``: what statements share, then the statements themselves in their order.
 STATEMENTS: tuple[frozenset[str], ...] = (
     frozenset({"calls", "column_uses", "expressions", "internal_names", "known_options", "settings"}),
-    frozenset({"failures", "notices", "refusals"}),
+    frozenset({"failures", "notices"}),
     frozenset({"commit"}),
     frozenset({"files"}),
     frozenset({"maintain"}),

@@ -1,4 +1,4 @@
-"""Every error raised in these rooms exists, and gives each of its message's placeholders a value."""
+"""Every error raised in these rooms, and by the JVM, exists, and gives each of its message's placeholders a value."""
 
 import ast
 import re
@@ -10,6 +10,7 @@ import headwater.protocol
 import headwater.schema
 from headwater.errors import conditions
 
+ROOT = Path(__file__).parents[2]
 SOURCES = [
     source
     for room in (headwater.protocol, headwater.schema)
@@ -35,3 +36,39 @@ def test_parameters_match_placeholders(source):
 
 def test_conditions_are_sorted():
     assert list(conditions()) == sorted(conditions())
+
+
+JVM = [source for folder in ("src", "shims", "compat") for source in sorted((ROOT / "jvm" / folder).rglob("*.scala"))]
+#: What has the form of a condition and is not one: a prefix of several.
+_NO_CONDITIONS = {"HEADWATER_HANDLER"}
+#: What has the form of a placeholder and is for the user to fill in.
+_FOR_USERS = {"DELTA_CANNOT_SET_LOCATION_ON_PATH_IDENTIFIER": {"name"}}
+
+
+def raised_by_jvm(text):
+    """The condition of each error that a Scala source raises by its name, and its parameters."""
+    for call in re.finditer(r'\bHeadwaterException\(\s*"(\w+)"', text):
+        depth, end = 1, call.end()
+        while depth:
+            depth += (text[end] == "(") - (text[end] == ")")
+            end += 1
+        yield call[1], set(re.findall(r'"(\w+)" ->', text[call.end() : end]))
+
+
+def test_the_jvm_raises_what_there_is():
+    named = [
+        (source.name, name)
+        for source in JVM
+        for name in re.findall(r'"((?:DELTA|HEADWATER)_\w+)"', source.read_text("utf-8"))
+    ]
+    assert len(named) > 50
+    assert [(file, name) for file, name in named if name not in conditions() and name not in _NO_CONDITIONS] == []
+
+
+def test_parameters_of_the_jvm_match_placeholders():
+    raised = [(source.name, *each) for source in JVM for each in raised_by_jvm(source.read_text("utf-8"))]
+    assert len(raised) > 20
+    for file, name, parameters in raised:
+        message = " ".join(conditions()[name]["message"])
+        placeholders = set(re.findall(r"<([A-Za-z][A-Za-z0-9]*)>", message)) - _FOR_USERS.get(name, set())
+        assert placeholders <= parameters, f"{file}: {name}"

@@ -245,6 +245,22 @@ def test_what_rollback_would_not_undo_is_refused_and_the_transaction_goes_on(spa
 
 
 @pytest.mark.usefixtures("tables")
+def test_a_statement_that_is_refused_has_its_own_error_and_the_transaction_goes_on(spark):
+    spark.sql("CREATE TABLE parquet_table (id INT) USING parquet")
+    spark.sql("BEGIN TRANSACTION")
+    spark.sql("INSERT INTO a VALUES (2, 'two')")
+    for text, condition in {
+        "UPDATE a SET id = max(id)": "DELTA_AGGREGATION_NOT_SUPPORTED",
+        "UPDATE a SET id = 1, id = 2": "DELTA_CONFLICT_SET_COLUMN",
+        "SELECT * FROM a VERSION AS OF 'x'": "DELTA_TIME_TRAVEL_INVALID_BEGIN_VALUE",
+        "OPTIMIZE parquet_table": "DELTA_ONLY_OPERATION",
+    }.items():
+        assert condition_of(spark, text) == condition, text
+    spark.sql("COMMIT")
+    assert rows(spark, "a") == [(1, "one"), (2, "two")]
+
+
+@pytest.mark.usefixtures("tables")
 def test_a_conflict_changes_no_table(spark):
     other = another(spark)
     spark.sql("BEGIN TRANSACTION")

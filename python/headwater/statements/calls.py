@@ -57,11 +57,6 @@ def reads(run: RunT) -> RunT:
     return call(commits=False, in_transaction=True)(run)
 
 
-def refuses(run: RunT) -> RunT:
-    """Declare the handler of a call that does nothing but refuse."""
-    return reads(run)
-
-
 def _declare(
     grammar: str | None, output: StructType | None, commits: bool, in_transaction: bool, words: str | None, run: RunT
 ) -> RunT:

@@ -10,16 +10,19 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Sequence
+from typing import NoReturn
 from urllib.parse import unquote
 
 from headwater.bridge.calls import describe_error
+from headwater.bridge.hadoop_files import failure_of
 from headwater.bridge.messages import ErrorDescription
-from headwater.bridge.messages.trouble import ExplainFailureRequest, JobCause, TableRead
+from headwater.bridge.messages.trouble import ExplainFailureRequest, JobCause, NoFileSystemRequest, TableRead
 from headwater.bridge.statement import Statement
 from headwater.catalogs.unity.vended import tells_of_expiry
 from headwater.errors import HeadwaterError, access_failed
 from headwater.statements.calls import reads
 from headwater.stores.interface import SCHEME
+from headwater.stores.schemes import connector_of
 
 #: Failures of the operating system that writers meet, by its own words: Java has no numbers for them.
 _OF_THE_SYSTEM = {
@@ -57,6 +60,23 @@ def explain_failure(request: ExplainFailureRequest, statement: Statement) -> Err
     """The error to show in place of Spark's, described as every error is; None where Spark's own error says enough."""
     error = _meaning(request.causes, request.tables)
     return None if error is None else describe_error(error)
+
+
+@reads
+def no_file_system(request: NoFileSystemRequest, statement: Statement) -> NoReturn:
+    """Refuse a path that Hadoop has no working file system for.
+
+    The JVM asks for this error, where it raises others itself: what a connector's failure means, and which connector a
+    scheme needs, is known here.
+
+    :raises HeadwaterError: ``HEADWATER_FILE_SYSTEM_NOT_USABLE``.
+    """
+    path = request.table
+    reason = failure_of(path, request.causes).strerror
+    scheme = path.partition(":")[0].lower()
+    raise HeadwaterError(
+        "HEADWATER_FILE_SYSTEM_NOT_USABLE", {"path": path, "reason": reason, "connector": connector_of(scheme)}
+    )
 
 
 def _meaning(causes: Sequence[JobCause], tables: Sequence[TableRead]) -> HeadwaterError | None:

@@ -78,10 +78,3 @@ class RenameInCatalogRequest(Request, kw_only=True):
     table: str
     new_schema: str | None = None
     new_name: str
-
-
-class NotInCatalogRequest(Request, kw_only=True):
-    """Refuses what is not done through such a catalog."""
-
-    catalog: str
-    operation: str

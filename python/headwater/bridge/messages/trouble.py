@@ -1,4 +1,4 @@
-"""Messages of what goes wrong: refusals, failed jobs, commits whose process died."""
+"""Messages of what goes wrong: failed jobs, file systems that do not work, commits whose process died."""
 
 from __future__ import annotations
 
@@ -10,159 +10,12 @@ from headwater.bridge.messages import Answer, Int, Request
 from headwater.bridge.messages.define import CreatedTable
 
 
-class MissingPathRequest(Request, kw_only=True):
-    """Refuses ``format("delta")`` without a path."""
-
-
-class InvalidVersionRequest(Request, kw_only=True):
-    """Refuses a version to travel to that is no number."""
-
-    version: str
-
-
-class InvalidTimestampRequest(Request, kw_only=True):
-    """Refuses a time to travel to that is no timestamp."""
-
-    timestamp: str
-
-
-class TwoVersionsRequest(Request, kw_only=True):
-    """Refuses a read that names both a version and a time."""
-
-
-class OldVersionRequest(Request, kw_only=True):
-    """Refuses a change of an older version."""
-
-    table: str
-
-
-class UnsupportedPredicateRequest(Request, kw_only=True):
-    """Refuses an overwrite by a predicate that is not a plain one: with a subquery, or not ``deterministic``."""
-
-    predicate: str
-    deterministic: bool
-
-
-class NotATableRequest(Request, kw_only=True):
-    """Refuses a change of a view's rows.
-
-    :param statement: DELETE, UPDATE or MERGE.
-    :param name: the view.
-    :param kind: why: it is no temporary ``view``, it shows some rows only (``filter``), its ``rows`` are not those of
-        one table, it has ``columns`` that the table has no more, or the statement assigns to a ``computed`` column or
-        asks for the ``evolution`` of its columns.
-    :param column: the computed column, as SQL.
-    """
-
-    statement: str
-    name: str
-    kind: str = "view"
-    column: str | None = None
-
-
-class AssignedTwiceRequest(Request, kw_only=True):
-    """Refuses two assignments to one column, or to a struct and to a field of it.
-
-    :param columns: the two, as SQL.
-    :param insert: whether an INSERT clause of a MERGE has them.
-    """
-
-    columns: list[str]
-    insert: bool
-
-
-class TruncatePartitionRequest(Request, kw_only=True):
-    """Refuses TRUNCATE TABLE … PARTITION.
-
-    :param name: the table.
-    :param partition: the values of the partition's columns.
-    """
-
-    name: str
-    partition: dict[str, str]
-
-
-class NotOfOneRowRequest(Request, kw_only=True):
-    """Refuses an aggregate, window function or generator where a value of one row is wanted."""
-
-    expression: str
-
-
-class PathOperationRequest(Request, kw_only=True):
-    """Refuses a statement about an entry of the catalog, on a table that is only a path."""
-
-    table: str
-    operation: str
-
-
-class NothingAtPathRequest(Request, kw_only=True):
-    """Refuses a statement about the table at a path where there is nothing.
-
-    :param command: its words, such as ``VACUUM``.
-    :param quoted: whether it has the path in quotes, not as ``delta.`/path` ``.
-    """
-
-    table: str
-    command: str
-    quoted: bool
-
-
-class UnresolvedInMergeRequest(Request, kw_only=True):
-    """Refuses a name in a MERGE that no column has which its clause can see.
-
-    :param clause: ``on``, ``matched``, ``not_matched`` or ``not_matched_by_source``.
-    :param part: what has the name: the search condition, or the condition or clause of an action.
-    :param name: as SQL.
-    :param columns: those that can be seen, as SQL.
-    :param is_of_other_side: whether the source or the target, which cannot be seen, has the name.
-    """
-
-    clause: str
-    part: str
-    name: str
-    columns: list[str]
-    is_of_other_side: bool
-
-
 class InTransactionRequest(Request, kw_only=True):
     """Asks whether a command of Spark's own, by the name of its plan, may be part of a transaction over several
     statements.
     """
 
     command: str
-
-
-class NotDeltaRequest(Request, kw_only=True):
-    """Refuses a statement of Delta tables on another table."""
-
-    name: str
-    command: str
-
-
-class NotClonedRequest(Request, kw_only=True):
-    """Refuses CLONE of what is no table that can be cloned.
-
-    :param format: what it is.
-    """
-
-    name: str
-    format: str
-
-
-class InsertIntoDirectoryRequest(Request, kw_only=True):
-    """Refuses INSERT OVERWRITE DIRECTORY; ``path`` is a URI."""
-
-    path: str | None = None
-
-
-class NotConvertedRequest(Request, kw_only=True):
-    """Refuses CONVERT TO DELTA of what is no table with files of its own.
-
-    :param format: what it is.
-    """
-
-    name: str
-    format: str
 
 
 class StoreCause(Request, kw_only=True):
@@ -182,13 +35,6 @@ class NoFileSystemRequest(Request, kw_only=True):
 
     table: str
     causes: list[StoreCause]
-
-
-class ReplaceOtherFormatRequest(Request, kw_only=True):
-    """Refuses REPLACE TABLE … USING delta of a table of another format."""
-
-    name: str
-    provider: str
 
 
 class NotParsedRequest(Request, kw_only=True):

@@ -153,16 +153,3 @@ class ReplaceRequest(Request, kw_only=True):
     using: list[str]
     condition: str | None
     options: Options
-
-
-class ReplaceConditionRequest(Request, kw_only=True):
-    """Refuses a condition of REPLACE ON.
-
-    :param kind: ``ambiguous`` or ``unresolved``, a name; ``random``, a part of the condition.
-    :param name: the name or the part, as SQL.
-    :param near: names that exist, or that an ambiguous name may stand for.
-    """
-
-    kind: str
-    name: str
-    near: str | None

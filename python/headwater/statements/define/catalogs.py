@@ -12,7 +12,6 @@ from headwater.bridge.messages.catalogs import (
     FindInCatalogRequest,
     FoundInCatalog,
     ListCatalogRequest,
-    NotInCatalogRequest,
     RenameInCatalogRequest,
     StageInCatalogRequest,
 )
@@ -22,7 +21,7 @@ from headwater.catalogs.unity.requests import NotDelta, NotFound
 from headwater.catalogs.unity.tables import Name
 from headwater.errors import HeadwaterError
 from headwater.protocol.features import CATALOG_MANAGED, supported_features
-from headwater.statements.calls import call, reads, refuses
+from headwater.statements.calls import call, reads
 from headwater.statements.commit import vended
 from headwater.statements.commit.managed import HANDLE, Handle, catalog_named, failed
 from headwater.statements.commit.opening import open_snapshot
@@ -125,15 +124,6 @@ def rename_in_catalog(request: RenameInCatalogRequest, statement: Statement) -> 
         raise _unsupported(request.catalog, "ALTER TABLE ... RENAME TO another schema")
     catalog = catalog_named(request.catalog, statement.confs)
     _asked(_name(request), lambda: catalog.rename(request.schema, request.table, request.new_name))
-
-
-@refuses
-def not_in_catalog(request: NotInCatalogRequest, statement: Statement) -> None:
-    """Refuse what is not done through such a catalog.
-
-    :raises HeadwaterError: ``HEADWATER_CATALOG_OPERATION_UNSUPPORTED``.
-    """
-    raise _unsupported(request.catalog, request.operation)
 
 
 def _name(request: _OfTable) -> Name:

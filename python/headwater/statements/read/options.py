@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from headwater.bridge.messages.read import CheckReadOptionsRequest
 from headwater.bridge.statement import Statement
-from headwater.statements.calls import refuses
+from headwater.statements.calls import reads
 from headwater.statements.known_options import check_options
 
 
-@refuses
+@reads
 def check_read_options(request: CheckReadOptionsRequest, statement: Statement) -> None:
     """Refuse misspelt options of a query.
 

@@ -4,10 +4,8 @@ import java.util
 
 import scala.jdk.CollectionConverters._
 
-import headwater.spark.bridge.{Bridge, SchemaText, StoreOptions, TableLocation}
-import headwater.spark.bridge.messages.{
-  InvalidTimestampRequest, InvalidVersionRequest, MissingPathRequest, SinkSettings, TwoVersionsRequest
-}
+import headwater.spark.bridge.{SchemaText, StoreOptions, TableLocation}
+import headwater.spark.bridge.messages.SinkSettings
 import headwater.spark.catalog.{Extension, HeadwaterTable, MissingTable, TableEntry, TableVersion}
 import headwater.spark.changes.HeadwaterChangelog
 import headwater.spark.scan.ReadOptions
@@ -67,9 +65,9 @@ class DeltaDataSource
   }
 
   private def getRows(session: SparkSession, location: TableLocation, options: CaseInsensitiveStringMap): Table = {
-    if (options.containsKey("versionAsOf") && options.containsKey("timestampAsOf")) throw Bridge.refusal(session, TwoVersionsRequest())
+    if (options.containsKey("versionAsOf") && options.containsKey("timestampAsOf")) throw HeadwaterException("DELTA_ONEOF_IN_TIMETRAVEL")
     val asked = TableVersion(
-      Option(options.get("versionAsOf")).map(DeltaDataSource.version(session, _)),
+      Option(options.get("versionAsOf")).map(DeltaDataSource.version),
       Option(options.get("timestampAsOf")).map(DeltaDataSource.timestamp(session, _)))
     try HeadwaterTable.load(session, location, asked)
     catch { case e: HeadwaterException if DeltaDataSource.Absent(e.getCondition) => new MissingTable(location.path, e) }
@@ -148,7 +146,7 @@ object DeltaDataSource {
   def location(session: SparkSession, options: Map[String, String]): TableLocation = {
     Extension.require(session)
     val path = options.collectFirst { case (key, value) if key.equalsIgnoreCase("path") => value }
-      .getOrElse(throw Bridge.refusal(session, MissingPathRequest()))
+      .getOrElse(throw HeadwaterException("DELTA_PATH_NOT_SPECIFIED"))
     TableLocation.of(session, new Path(path), options)
   }
 
@@ -159,14 +157,14 @@ object DeltaDataSource {
       .fold(named)(properties => location(session, properties ++ options))
   }
 
-  private def version(session: SparkSession, text: String): Long =
-    scala.util.Try(text.trim.toLong).getOrElse(throw Bridge.refusal(session, InvalidVersionRequest(text)))
+  private def version(text: String): Long =
+    scala.util.Try(text.trim.toLong).getOrElse(throw HeadwaterException("DELTA_TIME_TRAVEL_INVALID_BEGIN_VALUE", "version" -> text))
 
   /** A timestamp as Spark parses it in the session's time zone: microseconds since the epoch, as text. */
   private def timestamp(session: SparkSession, text: String): String = {
     val zone = Some(SparkInternals.conf(session).sessionLocalTimeZone)
     val value = Cast(Literal(UTF8String.fromString(text), StringType), TimestampType, zone, EvalMode.LEGACY).eval()
-    if (value == null) throw Bridge.refusal(session, InvalidTimestampRequest(text))
+    if (value == null) throw HeadwaterException("DELTA_TIMESTAMP_INVALID", "expr" -> text)
     value.toString
   }
 }

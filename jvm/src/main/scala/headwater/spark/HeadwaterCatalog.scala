@@ -7,15 +7,12 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.bridge.{Bridge, StatementContext, StoreOptions, TableLocation}
 import headwater.spark.bridge.messages.{
-  AlterTableRequest, ChangesForm, CheckSameSchemaRequest, CloneRequest, CommitAnswer, CreateTableRequest, IdentitySpecification,
-  InvalidVersionRequest
-}
-import headwater.spark.bridge.messages.{
-  ChangesBound, CheckSamePlaceRequest, PathOperationRequest, ReplaceOtherFormatRequest, TableExistsRequest
+  AlterTableRequest, ChangesBound, ChangesForm, CheckSamePlaceRequest, CheckSameSchemaRequest, CloneRequest, CommitAnswer,
+  CreateTableRequest, IdentitySpecification, TableExistsRequest
 }
 import headwater.spark.catalog.{
   ClonedSource, CreatedTables, Extension, HandedTable, HeadwaterStagedTable, HeadwaterTable, MergeableTable, NonDeltaStagedTable,
-  TableChangeMessage, TableEntry, TableRegistry, TableVersion, UnityTables
+  Refusals, TableChangeMessage, TableEntry, TableRegistry, TableVersion, UnityTables
 }
 import headwater.spark.changes.HeadwaterChangelog
 import headwater.spark.shims.{CatalogShim, ChangeShim, NewTable, SaveAsTable}
@@ -82,7 +79,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
 
   private def load(ident: Identifier, version: TableVersion, asked: String = null): Table = {
     if (asked != null && version.version.isEmpty) {
-      throw Bridge.refusal(session, InvalidVersionRequest(asked))
+      throw HeadwaterException("DELTA_TIME_TRAVEL_INVALID_BEGIN_VALUE", "version" -> asked)
     }
     if (isPath(ident)) HeadwaterTable.load(session, locationOf(ident), version)
     else {
@@ -432,8 +429,14 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
   private def refuseOtherFormat(ident: Identifier): Unit = {
     val entry = registry.find(ident)
     if (!isDelta(entry.flatMap(_.provider))) {
+      val name = identifier(ident).unquotedString
       val format = entry.map(found => found.provider.getOrElse(found.tableType.name)).getOrElse("another format")
-      throw Bridge.refusal(session, ReplaceOtherFormatRequest(identifier(ident).unquotedString, format))
+      if (format == "VIEW") throw HeadwaterException("DELTA_CANNOT_WRITE_INTO_VIEW", "table" -> name)
+      throw HeadwaterException(
+        "DELTA_NOT_A_DELTA_TABLE",
+        "tableName" -> name,
+        "provider" -> s" (it is: $format)",
+        "hint" -> "REPLACE does not turn it into one. Drop it first, then create the Delta table, or use another name.")
     }
   }
 
@@ -492,7 +495,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
   }
 
   private def refuseForPath(ident: Identifier, operation: String): Unit =
-    if (isPath(ident)) throw Bridge.refusal(session, PathOperationRequest(pathOf(ident), operation))
+    if (isPath(ident)) throw Refusals.forPath(pathOf(ident), operation)
 }
 
 object HeadwaterCatalog {

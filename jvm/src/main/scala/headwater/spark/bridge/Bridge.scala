@@ -111,11 +111,6 @@ object Bridge extends Logging {
   def call[A](session: SparkSession, request: Call[A], locations: TableLocation*): A =
     call(new StatementContext(session, locations: _*), request)
 
-  /** The error of a handler that does nothing but refuse. */
-  def refusal(session: SparkSession, request: Call[Unit]): Throwable =
-    try { call(session, request); new IllegalStateException(request.call) }
-    catch { case e: Throwable => e }
-
   /** Calls the handler and returns its answer. Throws the Spark error that the handler's error describes. */
   def call[A](context: StatementContext, request: Call[A]): A = StoppedQuery.within(context)(answered(context, request))
 

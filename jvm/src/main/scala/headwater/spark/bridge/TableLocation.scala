@@ -17,7 +17,11 @@ final case class TableLocation(path: String, store: StoreOptions = StoreOptions.
 object TableLocation {
   def qualified(session: SparkSession, location: Path, store: StoreOptions = StoreOptions.none): Path =
     try StoreFailure.wrapping(location.getFileSystem(store.configuration(session)).makeQualified(location))
-    catch { case e: StoreFailure => throw Bridge.refusal(session, NoFileSystemRequest(location.toString, e.described)) }
+    catch {
+      case e: StoreFailure =>
+        Bridge.call(session, NoFileSystemRequest(location.toString, e.described)) // throws the error
+        throw e
+    }
 
   /** The location that a user named, with the options that are for it among others. */
   def of(session: SparkSession, location: Path, options: Map[String, String]): TableLocation = {

@@ -3,7 +3,7 @@ package headwater.spark.catalog
 import java.util
 
 import headwater.spark.bridge.{Bridge, SchemaText, StoreOptions, TableLocation}
-import headwater.spark.bridge.messages.{LoadTableRequest, OldVersionRequest, SummarizeTablesRequest, TableDescription, TruncateRequest}
+import headwater.spark.bridge.messages.{LoadTableRequest, SummarizeTablesRequest, TableDescription, TruncateRequest}
 import headwater.spark.scan.{HeadwaterFileIndex, RowTrackingColumns, TableRelation, TableState}
 import headwater.spark.write.WriteTarget
 import org.apache.hadoop.fs.Path
@@ -101,8 +101,8 @@ class HeadwaterTable(
 
   override def newWriteBuilder(write: LogicalWriteInfo): WriteBuilder = WriteTarget(this, WriteTarget.Append).newWriteBuilder(write)
 
-  /** Raises the handler's error where this is an older version: those are read-only. */
-  def requireLatest(): Unit = if (!asked.isLatest) Bridge.call(session, OldVersionRequest(path), location)
+  /** Refuses an older version: those are read-only. */
+  def requireLatest(): Unit = if (!asked.isLatest) throw Refusals.oldVersion(path)
 
   override def truncateTable(): Boolean = {
     requireLatest()

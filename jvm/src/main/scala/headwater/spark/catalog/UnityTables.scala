@@ -2,6 +2,7 @@ package headwater.spark.catalog
 
 import java.util
 
+import headwater.spark.HeadwaterException
 import headwater.spark.bridge.{Bridge, TableLocation}
 import headwater.spark.bridge.messages._
 import headwater.spark.shims.{NewTable, StagingShim}
@@ -112,7 +113,8 @@ final class UnityTables(named: String, others: Option[TableCatalog with Supports
 
   private def names(schema: Option[String]): Seq[String] = Bridge.call(session, ListCatalogRequest(named, schema)).names
 
-  private def refuse(operation: String): Nothing = throw Bridge.refusal(session, NotInCatalogRequest(named, operation))
+  private def refuse(operation: String): Nothing =
+    throw HeadwaterException("HEADWATER_CATALOG_OPERATION_UNSUPPORTED", "catalog" -> named, "operation" -> operation)
 
   // --- functions: none -------------------------------------------------------------------------------------------------------------
 

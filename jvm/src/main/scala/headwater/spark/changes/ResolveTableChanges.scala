@@ -3,8 +3,8 @@ package headwater.spark.changes
 import scala.jdk.CollectionConverters._
 
 import headwater.spark.bridge.{Bridge, TableLocation}
-import headwater.spark.bridge.messages.{BoundsOfCallRequest, NotDeltaRequest}
-import headwater.spark.catalog.{CatalogRelation, HeadwaterTable}
+import headwater.spark.bridge.messages.BoundsOfCallRequest
+import headwater.spark.catalog.{CatalogRelation, HeadwaterTable, Refusals}
 import headwater.spark.scan.ReadOptions
 import headwater.spark.shims.ChangelogShim
 import org.apache.spark.sql.SparkSession
@@ -30,7 +30,7 @@ case class ResolveTableChanges(session: SparkSession) extends Rule[LogicalPlan] 
               HeadwaterChangelog.load(session, location, bounds, form, timeTravel = !table.asked.isLatest).toPlan(None)
           }
         case other if function.isDefined || other.isInstanceOf[View] =>
-          throw Bridge.refusal(session, NotDeltaRequest(name = ResolveTableChanges.name(child), command = "READING CHANGES"))
+          throw Refusals.notDelta(ResolveTableChanges.name(child), "READING CHANGES")
         case _ => child
       }
     case CatalogRelation(changes: HeadwaterChangelog, output, _) => changes.toPlan(Some(output))

@@ -5,8 +5,7 @@ import java.util.Locale
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
-import headwater.spark.bridge.Bridge
-import headwater.spark.bridge.messages.{AssignedTwiceRequest, NotATableRequest, NotOfOneRowRequest, ReplaceConditionRequest}
+import headwater.spark.HeadwaterException
 import headwater.spark.catalog.HeadwaterTable
 import headwater.spark.shims.MergeShim
 import headwater.spark.write.{DeclaredLengthCheck, StoreAssignment}
@@ -72,7 +71,7 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
       val both = Join(target, source, Inner, None, JoinHint.NONE)
       condition.foreach { e =>
         if (!e.deterministic && e.children.forall(_.deterministic))
-          throw Bridge.refusal(session, ReplaceConditionRequest("random", e.sql, None))
+          throw HeadwaterException("DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED", "columnNames" -> e.sql, "near" -> "none")
       }
       checked(both, Some(condition))
       def clauses(actions: Seq[MergeAction]) = actions.map(clause(both, target, table, evolves, _))
@@ -86,10 +85,10 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
           clauses(matched),
           clauses(notMatched),
           clauses(notMatchedBySource)))
-    case DeleteFromTable(ViewOf(table), _) => refuse("DELETE", table)
-    case UpdateTable(ViewOf(table), _, _) => refuse("UPDATE", table)
+    case DeleteFromTable(ViewOf(table), _) => throw ViewRefusal("DELETE", table, "view")
+    case UpdateTable(ViewOf(table), _, _) => throw ViewRefusal("UPDATE", table, "view")
     case m: MergeIntoTable => m.targetTable match {
-        case ViewOf(table) => refuse("MERGE", table)
+        case ViewOf(table) => throw ViewRefusal("MERGE", table, "view")
         case _ => m
       }
     case other => other
@@ -99,7 +98,7 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
   private def throughView(statement: LogicalPlan): LogicalPlan = PendingView.inlined(statement).map { case (view, inlined) =>
     assignments(statement).zip(assignments(inlined)).find { case (_, about) => path(about.key).isEmpty }.foreach { case (written, _) =>
       val kind = if (statement.isInstanceOf[MergeIntoTable]) "MERGE" else "UPDATE"
-      throw Bridge.refusal(session, NotATableRequest(kind, view, "computed", Some(path(written.key).mkString("."))))
+      throw ViewRefusal(kind, view, "computed", Some(path(written.key).mkString(".")))
     }
     inlined
   }.getOrElse(statement)
@@ -114,10 +113,6 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
     case field @ GetStructField(inner, _, _) => Some(path(inner)).filter(_.nonEmpty).map(_ :+ field.extractFieldName).getOrElse(Nil)
     case Alias(inner, _) => path(inner)
     case _ => Nil
-  }
-
-  private def refuse(statement: String, view: String): LogicalPlan = {
-    throw Bridge.refusal(session, NotATableRequest(statement, view))
   }
 
   private def clause(both: LogicalPlan, target: LogicalRelation, table: HeadwaterTable, evolves: Boolean, action: MergeAction): DmlClause =
@@ -153,8 +148,11 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
   /** The values. Spark's error for one that does not fit lacks the table's name, which is added. */
   private def aligned(table: HeadwaterTable, assignments: Seq[Assignment], insert: Boolean = false)(
       align: Seq[Assignment] => Seq[Assignment]): Seq[Expression] = {
-    assignedTwice(assignments.map(assignment => path(assignment.key)))
-      .foreach(twice => throw Bridge.refusal(session, AssignedTwiceRequest(twice.map(SparkInternals.quoted), insert)))
+    assignedTwice(assignments.map(assignment => path(assignment.key))).foreach { twice =>
+      throw HeadwaterException(
+        if (insert) "DELTA_DUPLICATE_COLUMNS_ON_INSERT" else "DELTA_CONFLICT_SET_COLUMN",
+        "columnList" -> twice.map(SparkInternals.quoted).distinct.mkString(", "))
+    }
     try StoreAssignment.values(conf, assignments.map(uncast))(align).zip(table.tableSchema).map { case (value, column) =>
         DeclaredLengthCheck.named(value match { case Alias(inner, _) => inner; case other => other }, column.name)
       }
@@ -191,12 +189,12 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
   private def assigned(assignments: Seq[Assignment]): Seq[String] =
     assignments.flatMap(_.key.references.headOption.map(_.name)).distinct
 
-  /** Spark's own errors for what cannot be a condition or a value; the handler rejects what Spark would accept here. */
+  /** Spark's own errors for what cannot be a condition or a value, and ours for what Spark would accept here. */
   private def checked(child: LogicalPlan, condition: Option[Expression], assignments: Seq[Assignment] = Nil): Unit = {
     // Spark's own check of a condition would call it a WHERE, which a MERGE has not.
     (condition ++ assignments.map(_.value)).foreach(_.foreach {
       case e @ (_: AggregateExpression | _: WindowExpression | _: Generator) =>
-        throw Bridge.refusal(session, NotOfOneRowRequest(e.sql))
+        throw HeadwaterException("DELTA_AGGREGATION_NOT_SUPPORTED", "expression" -> e.sql)
       case _ =>
     })
     // The check runs over a plain relation: Spark is not done with the source, and computes ORDER BY rand(), for example, in a later step.

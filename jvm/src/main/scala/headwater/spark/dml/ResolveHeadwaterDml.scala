@@ -1,7 +1,7 @@
 package headwater.spark.dml
 
 import headwater.spark.bridge.Bridge
-import headwater.spark.bridge.messages.{MergeTargetAnswer, MergeTargetRequest, NotATableRequest}
+import headwater.spark.bridge.messages.{MergeTargetAnswer, MergeTargetRequest}
 import headwater.spark.catalog.HeadwaterTable
 import headwater.spark.shims.MergeShim
 import org.apache.spark.sql.SparkSession
@@ -35,7 +35,7 @@ case class ResolveHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] 
   /** A view's columns are fixed, so nothing evolves. `*` stands for its columns. */
   private def throughView(merge: MergeIntoTable, view: PendingView): LogicalPlan = {
     val table = DmlTarget.unapply(view.columns.child).get._2
-    if (merge.withSchemaEvolution) throw Bridge.refusal(session, NotATableRequest("MERGE", view.view.mkString("."), "evolution"))
+    if (merge.withSchemaEvolution) throw ViewRefusal("MERGE WITH SCHEMA EVOLUTION", view.view.mkString("."), "evolution")
     val answer = seenBy(merge, table, assigned = Nil)
     val computed = view.columns.projectList.filter(column =>
       PendingView.valueOf(column) match {

@@ -2,9 +2,7 @@ package headwater.spark.dml
 
 import scala.util.Try
 
-import headwater.spark.bridge.Bridge
-import headwater.spark.bridge.messages.{NotATableRequest, OldVersionRequest}
-import headwater.spark.catalog.HeadwaterTable
+import headwater.spark.catalog.{HeadwaterTable, Refusals}
 import headwater.spark.scan.HeadwaterFileIndex
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{PlanWithUnresolvedIdentifier, UnresolvedRelation}
@@ -65,11 +63,11 @@ case class ResolveTargetViews(session: SparkSession) extends Rule[LogicalPlan] {
       .getOrElse(Seq("delta", table.path))
 
   private def pending(statement: String, name: Seq[String], view: LogicalPlan): PendingView = {
-    def refuse(kind: String) = throw Bridge.refusal(session, NotATableRequest(statement, name.mkString("."), kind))
+    def refuse(kind: String) = throw ViewRefusal(statement, name.mkString("."), kind)
     val (relation, values) = columns(view).fold(refuse, identity)
     val table = relation.relation match {
       case HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, _, _) if index.isWholeTable =>
-        if (!index.live) Bridge.call(session, OldVersionRequest(index.path), index.tableLocation)
+        if (!index.live) throw Refusals.oldVersion(index.path)
         HeadwaterTable.load(session, index.tableLocation, catalogTable = relation.catalogTable)
       case _ => refuse("rows")
     }

@@ -1,9 +1,9 @@
 package headwater.spark.statements
 
 import com.fasterxml.jackson.databind.JsonNode
-import headwater.spark.HeadwaterCatalog
+import headwater.spark.{HeadwaterCatalog, HeadwaterException}
 import headwater.spark.bridge.{Bridge, TableLocation}
-import headwater.spark.bridge.messages.{CatalogEntry, CatalogPartition, ConvertRequest, NotConvertedRequest}
+import headwater.spark.bridge.messages.{CatalogEntry, CatalogPartition, ConvertRequest}
 import headwater.spark.catalog.{ClonedSource, HeadwaterTable, TableRegistry}
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{Row, SparkSession}
@@ -74,7 +74,8 @@ object ConvertCommand {
   }
 
   def of(session: SparkSession, target: LogicalPlan, arguments: JsonNode): ConvertCommand = {
-    def refused(name: String, format: String) = Bridge.refusal(session, NotConvertedRequest(name, format))
+    def refused(name: String, format: String) =
+      HeadwaterException("DELTA_CONVERT_NON_PARQUET_TABLE", "tableId" -> name, "sourceName" -> format)
     target match {
       case ConvertedFolder(format, path) => ConvertCommand(path, Folder(format, path), arguments)
       case view: ResolvedPersistentView => throw refused(view.identifier.toString, "a view")

@@ -1,14 +1,9 @@
 package headwater.spark.statements
 
-import headwater.spark.HeadwaterCatalog
-import headwater.spark.bridge.Bridge
-import headwater.spark.bridge.messages.{
-  AddConstraint, AlterTableRequest, DescribeOtherDetailRequest, InsertIntoDirectoryRequest, NotClonedRequest, NotDeltaRequest,
-  ParsedChangeRequest
-}
-import headwater.spark.bridge.messages.{ParsedStatementRequest, PathOperationRequest, ShowColumnsRequest, ShowCreateTableRequest}
-import headwater.spark.bridge.messages.{ShowPartitionsRequest, TruncatePartitionRequest}
-import headwater.spark.catalog.{ClonedSource, HeadwaterTable}
+import headwater.spark.{HeadwaterCatalog, HeadwaterException}
+import headwater.spark.bridge.messages.{AddConstraint, AlterTableRequest, DescribeOtherDetailRequest, ParsedChangeRequest}
+import headwater.spark.bridge.messages.{ParsedStatementRequest, ShowColumnsRequest, ShowCreateTableRequest, ShowPartitionsRequest}
+import headwater.spark.catalog.{ClonedSource, HeadwaterTable, Refusals}
 import headwater.spark.dml.PendingTarget
 import headwater.spark.shims.ChangeShim
 import org.apache.spark.sql.SparkSession
@@ -17,10 +12,12 @@ import org.apache.spark.sql.catalyst.analysis.{
   ResolvedIdentifier, ResolvedPersistentView, ResolvedTable, ResolvedTempView, UnresolvedPartitionSpec
 }
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTableType, CatalogUtils}
+import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.catalyst.plans.logical.{AnalyzeColumn, AnalyzeTable, InsertIntoDir, LogicalPlan, ShowColumns}
 import org.apache.spark.sql.catalyst.plans.logical.{ShowCreateTable, ShowPartitions, SubqueryAlias, TruncatePartition, View}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
+import org.apache.spark.sql.catalyst.util.QuotingUtils
 import org.apache.spark.sql.connector.catalog.TableCatalog
 import org.apache.spark.sql.execution.command.{CreateTableLikeCommand, RunnableCommand, ShowTablesCommand}
 import org.apache.spark.sql.headwater.SparkInternals
@@ -45,7 +42,7 @@ case class ResolveHeadwaterCommands(session: SparkSession) extends Rule[LogicalP
           HeadwaterCommand(ParsedStatementRequest(table.path, table.name(), arguments)(command), table.name(), schema, Some(table.location))
         case other => SparkInternals.catalogTable(other).filter(_ => command == DescribedPath.Command) match {
             case Some(entry) => HeadwaterCommand(detail(entry), other.name(), schema)
-            case None => throw Bridge.refusal(session, NotDeltaRequest(name = other.name(), command = command))
+            case None => throw Refusals.notDelta(other.name(), command)
           }
       }
     case HeadwaterStatement(command, DescribedPath(path), arguments, rows, _) =>
@@ -58,7 +55,7 @@ case class ResolveHeadwaterCommands(session: SparkSession) extends Rule[LogicalP
     case HeadwaterClone(target: ResolvedIdentifier, source, creates, arguments, rows) if source.resolved =>
       target.catalog match {
         case catalog: HeadwaterCatalog => CloneCommand(catalog, target.identifier, cloned(source), creates, arguments, rows)
-        case _ => throw Bridge.refusal(session, NotDeltaRequest(target.identifier.toString, HeadwaterClone.Words))
+        case _ => throw Refusals.notDelta(target.identifier.toString, HeadwaterClone.Words)
       }
     case RefusedStatement(error) => throw error
     case SetNotNull(alter) => alter
@@ -78,9 +75,13 @@ case class ResolveHeadwaterCommands(session: SparkSession) extends Rule[LogicalP
         DataTypeUtils.fromAttributes(output),
         Some(table.location))
     case TruncatePartition(Delta(_, table), UnresolvedPartitionSpec(values, _)) =>
-      throw Bridge.refusal(
-        session,
-        TruncatePartitionRequest(table.name(), values.map { case (column, value) => column -> String.valueOf(value) }))
+      val condition = values.map { case (column, value) =>
+        s"${QuotingUtils.quoteIdentifier(column)} = ${Literal(String.valueOf(value)).sql}"
+      }
+      throw HeadwaterException(
+        "DELTA_TRUNCATE_TABLE_PARTITION_NOT_SUPPORTED",
+        "tableName" -> table.name(),
+        "condition" -> (if (condition.isEmpty) "…" else condition.mkString(" AND ")))
     case shown @ ShowTablesCommand(_, _, _, true, None) => ShowDeltaTablesCommand(shown)
     case ShowColumns(Delta(resolved, table), namespace, output) =>
       HeadwaterCommand(
@@ -101,7 +102,13 @@ case class ResolveHeadwaterCommands(session: SparkSession) extends Rule[LogicalP
     case AnalyzeColumn(Delta(_, table), columns, _) =>
       AnalyzeTableCommand(table, entry(table, "ANALYZE TABLE"), noScan = false, columns)
     case directory @ InsertIntoDir(_, _, Some(format), _, _) if format.equalsIgnoreCase("delta") =>
-      throw Bridge.refusal(session, InsertIntoDirectoryRequest(directory.storage.locationUri.map(_.toString)))
+      val path = directory.storage.locationUri.map(_.toString).getOrElse("/path").stripPrefix("file:")
+      throw HeadwaterException(
+        "DELTA_OPERATION_NOT_ALLOWED",
+        "operation" -> "INSERT OVERWRITE DIRECTORY",
+        "hint" ->
+          (s"Use CREATE OR REPLACE TABLE delta.`$path` USING delta AS SELECT …, or INSERT OVERWRITE delta.`$path` where the table " +
+            "exists."))
     case like: CreateTableLikeCommand if CreateDeltaTableLikeCommand.concerns(session, like) => CreateDeltaTableLikeCommand(like)
     case command: RunnableCommand =>
       SavedOver.refuse(session, command)
@@ -114,18 +121,21 @@ case class ResolveHeadwaterCommands(session: SparkSession) extends Rule[LogicalP
     case ResolvedTable(catalog: HeadwaterCatalog, _, other, _) =>
       SparkInternals.catalogTable(other).filter(_.tableType != CatalogTableType.VIEW && catalog.tables.converts) match {
         case Some(entry) => ConvertCommand.OfCatalog(catalog.tables, entry).cloned(session)
-        case None => throw Bridge.refusal(session, notCloned(source))
+        case None => throw notCloned(source)
       }
-    case other => throw Bridge.refusal(session, notCloned(other))
+    case other => throw notCloned(other)
   }
 
-  private def notCloned(source: LogicalPlan): NotClonedRequest = source match {
-    case ResolvedTable(_, ident, table, _) =>
-      val format = SparkInternals.catalogTable(table).flatMap(_.provider).map(provider => s"a table of $provider")
-      NotClonedRequest(ident.toString, format.getOrElse("another kind of table"))
-    case view: ResolvedPersistentView => NotClonedRequest(view.identifier.toString, "a view")
-    case view: ResolvedTempView => NotClonedRequest(view.identifier.toString, "a view")
-    case other => NotClonedRequest(other.nodeName, "no table")
+  private def notCloned(source: LogicalPlan): HeadwaterException = {
+    val (name, format) = source match {
+      case ResolvedTable(_, ident, table, _) =>
+        val provider = SparkInternals.catalogTable(table).flatMap(_.provider)
+        (ident.toString, provider.map(of => s"a table of $of").getOrElse("another kind of table"))
+      case view: ResolvedPersistentView => (view.identifier.toString, "a view")
+      case view: ResolvedTempView => (view.identifier.toString, "a view")
+      case other => (other.nodeName, "no table")
+    }
+    HeadwaterException("DELTA_CLONE_UNSUPPORTED_SOURCE", "name" -> name, "format" -> format)
   }
 
   private def detail(entry: CatalogTable) = DescribeOtherDetailRequest(
@@ -137,9 +147,9 @@ case class ResolveHeadwaterCommands(session: SparkSession) extends Rule[LogicalP
     partitionColumns = Some(entry.partitionColumnNames),
     properties = entry.properties)
 
-  /** The name of the metastore's entry; the handler's error for a path, which has none. */
+  /** The name of the metastore's entry, which a path does not have. */
   private def entry(table: HeadwaterTable, operation: String): TableIdentifier =
-    table.catalogTable.map(_.identifier).getOrElse(throw Bridge.refusal(session, PathOperationRequest(table.path, operation)))
+    table.catalogTable.map(_.identifier).getOrElse(throw Refusals.forPath(table.path, operation))
 }
 
 private object Delta {

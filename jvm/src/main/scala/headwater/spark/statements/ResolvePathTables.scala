@@ -1,8 +1,7 @@
 package headwater.spark.statements
 
 import headwater.spark.{HeadwaterCatalog, HeadwaterException}
-import headwater.spark.bridge.Bridge
-import headwater.spark.bridge.messages.NothingAtPathRequest
+import headwater.spark.catalog.Refusals
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{ResolvedTable, UnresolvedTable, UnresolvedTableOrView}
 import org.apache.spark.sql.catalyst.plans.logical.{Command, LogicalPlan}
@@ -52,6 +51,6 @@ object ResolvePathTables {
     try load
     catch {
       case e: HeadwaterException if e.getCondition == "PATH_NOT_FOUND" =>
-        throw Bridge.refusal(session, NothingAtPathRequest(path, command, quoted))
+        throw Refusals.nothingAtPath(path, command, quoted)
     }
 }

@@ -1,7 +1,8 @@
 package headwater.spark.write
 
+import headwater.spark.HeadwaterException
 import headwater.spark.bridge.{Bridge, SchemaText, StoreOptions}
-import headwater.spark.bridge.messages.{NotOfOneRowRequest, ReplaceConditionRequest, ReplaceTargetAnswer, ReplaceTargetRequest}
+import headwater.spark.bridge.messages.{ReplaceTargetAnswer, ReplaceTargetRequest}
 import headwater.spark.catalog.HeadwaterTable
 import headwater.spark.dml.{DmlClause, DmlPieces, DmlTarget}
 import org.apache.spark.sql.{AnalysisException, SparkSession}
@@ -128,20 +129,23 @@ object PlanHeadwaterReplace {
 
   /** A condition as Spark resolves it over the table's columns and the query's. */
   private def matching(session: SparkSession, both: LogicalPlan, asked: Expression): Expression = {
-    def refuse(kind: String, name: String, near: Option[String] = None) =
-      throw Bridge.refusal(session, ReplaceConditionRequest(kind, name, near))
+    def refuse(condition: String, name: String, near: String = null) =
+      throw HeadwaterException(condition, "columnNames" -> name, "near" -> Option(near).filter(_.nonEmpty).getOrElse("none"))
     val resolved = try SparkInternals.analyzed(session, Filter(asked, both))
     catch {
       case e: AnalysisException if e.getCondition == "AMBIGUOUS_REFERENCE" =>
-        refuse("ambiguous", e.getMessageParameters.get("name"), Option(e.getMessageParameters.get("referenceNames")))
+        val names = e.getMessageParameters
+        refuse("DELTA_INSERT_REPLACE_ON_AMBIGUOUS_COLUMNS_IN_CONDITION", names.get("name"), names.get("referenceNames"))
       case e: AnalysisException if Option(e.getCondition).exists(_.startsWith("UNRESOLVED_COLUMN")) =>
-        refuse("unresolved", e.getMessageParameters.get("objectName"), Option(e.getMessageParameters.get("proposal")))
+        val names = e.getMessageParameters
+        refuse("DELTA_INSERT_REPLACE_ON_UNRESOLVED_COLUMNS_IN_CONDITION", names.get("objectName"), names.get("proposal"))
     }
     val condition = resolved.collectFirst { case Filter(condition, _: Join) => VariableResolver.withVariableValues(condition) }
       .getOrElse(throw new IllegalStateException(s"no condition in $resolved"))
     condition.foreach {
-      case e @ (_: AggregateExpression | _: WindowExpression | _: Generator) => throw Bridge.refusal(session, NotOfOneRowRequest(e.sql))
-      case e if !e.deterministic && e.children.forall(_.deterministic) => refuse("random", e.sql)
+      case e @ (_: AggregateExpression | _: WindowExpression | _: Generator) =>
+        throw HeadwaterException("DELTA_AGGREGATION_NOT_SUPPORTED", "expression" -> e.sql)
+      case e if !e.deterministic && e.children.forall(_.deterministic) => refuse("DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED", e.sql)
       case _ =>
     }
     condition

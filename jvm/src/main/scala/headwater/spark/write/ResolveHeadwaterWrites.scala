@@ -2,8 +2,9 @@ package headwater.spark.write
 
 import scala.jdk.CollectionConverters._
 
+import headwater.spark.HeadwaterException
 import headwater.spark.bridge.{Bridge, SchemaText, StoreOptions}
-import headwater.spark.bridge.messages.{ResolveWriteRequest, UnsupportedPredicateRequest}
+import headwater.spark.bridge.messages.ResolveWriteRequest
 import headwater.spark.catalog.{CatalogRelation, HeadwaterStagedTable, HeadwaterTable}
 import headwater.spark.scan.FilterText
 import headwater.spark.shims.WriteShim
@@ -47,9 +48,9 @@ case class ResolveHeadwaterWrites(session: SparkSession) extends Rule[LogicalPla
       case o: OverwriteByExpression if o.deleteExpr != Literal.TrueLiteral =>
         // A predicate that SQL cannot express must not become an overwrite of everything.
         val condition = StoredPartitionValue.in(VariableResolver.folded(o.deleteExpr), table.partitionColumns)
-        val text = FilterText.of(condition).getOrElse(throw Bridge.refusal(
-          session,
-          UnsupportedPredicateRequest(condition.sql, condition.deterministic)))
+        val text = FilterText.of(condition).getOrElse(throw HeadwaterException(
+          if (condition.deterministic) "DELTA_UNSUPPORTED_REPLACE_WHERE" else "INVALID_NON_DETERMINISTIC_EXPRESSIONS",
+          "predicate" -> condition.sql))
         WriteTarget(table, WriteTarget.Overwrite, Some(text))
       case _: OverwriteByExpression => WriteTarget(table, WriteTarget.Overwrite)
       case _: OverwritePartitionsDynamic => WriteTarget(table, WriteTarget.Dynamic)

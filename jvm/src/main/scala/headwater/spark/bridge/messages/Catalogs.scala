@@ -50,5 +50,3 @@ final case class RenameInCatalogRequest(
     table: String,
     newSchema: Option[String] = None,
     newName: String) extends Call[Unit]("rename_in_catalog")
-
-final case class NotInCatalogRequest(catalog: String, operation: String) extends Call[Unit]("not_in_catalog")

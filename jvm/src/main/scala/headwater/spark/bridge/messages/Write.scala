@@ -92,5 +92,3 @@ final case class ReplaceRequest(
     using: Seq[String],
     condition: Option[String],
     options: Map[String, String]) extends Call[CommitAnswer]("replace")
-
-final case class ReplaceConditionRequest(kind: String, name: String, near: Option[String]) extends Call[Unit]("replace_condition")
