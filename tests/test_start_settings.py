@@ -42,6 +42,8 @@ KNOWN = {
     "launch.py": "a file of its own",
     "log/statistics/json_values.py": "numbers of its own",
     "protocol/action_shapes.py": "declarations of its own",
+    "statements/calls.py": "annotations of its own",
+    "statements/registry.py": "modules of its own",
     "stores/choice.py": "settings of Spark's start",
     "tables/statement_inputs.py": "names of its own",
 }
