@@ -8,16 +8,16 @@ from headwater import warn_once
 from headwater.recent import Recent
 
 
-def test_beyond_its_size_what_came_first_goes() -> None:
+def test_beyond_its_size_what_was_not_set_for_longest_goes() -> None:
     known: Recent[str, int] = Recent(3)
     for number, name in enumerate("abc"):
         known[name] = number
     known["a"] = 7
-    assert known == {"a": 7, "b": 1, "c": 2}
+    assert list(known.items()) == [("b", 1), ("c", 2), ("a", 7)]
     known["d"] = 3
-    assert known == {"b": 1, "c": 2, "d": 3}
+    assert list(known) == ["c", "a", "d"]
     assert known.setdefault("e", 4) == 4
-    assert list(known) == ["c", "d", "e"]
+    assert list(known) == ["a", "d", "e"]
 
 
 def test_warnings_come_once_and_are_forgotten_at_last(

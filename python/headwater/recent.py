@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
 from typing import TypeVar
 
@@ -13,8 +14,9 @@ _MOST = 10_000
 
 
 class Recent(OrderedDict[K, V]):
-    """A dictionary that forgets: beyond ``most`` entries, those that came first go. Safe for threads, as far as a
-    dictionary is. For what is right without it, and only takes longer or is said twice.
+    """A dictionary that forgets: beyond ``most`` entries, those that were not set for longest go; to set one again, to
+    what it is, keeps it. Safe for threads, as far as a dictionary is. For what is right without it, and only takes
+    longer or is said twice.
     """
 
     def __init__(self, most: int = _MOST) -> None:
@@ -23,5 +25,7 @@ class Recent(OrderedDict[K, V]):
 
     def __setitem__(self, key: K, value: V) -> None:
         super().__setitem__(key, value)
+        with contextlib.suppress(KeyError):  # another thread has just let it go
+            self.move_to_end(key)
         while len(self) > self._most:
             self.popitem(last=False)

@@ -15,7 +15,6 @@ written through it; that is :mod:`headwater.transaction.catalog_commits`.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from threading import Lock
 from typing import Protocol, TypeVar
@@ -31,6 +30,7 @@ from headwater.protocol.file_names import (
     log_directory,
     parse_name,
 )
+from headwater.recent import Recent
 from headwater.stores import FileInfo, Store
 from headwater.stores.interface import Failed, Tree
 
@@ -81,7 +81,7 @@ class RatifiedLog(Store):
         #: The newest version that is known to be published, with all before it, and durable; None where none is.
         self.published: int | None = None
         self._latest = -1
-        self._commits: OrderedDict[int, StagedCommit] = OrderedDict()
+        self._commits: Recent[int, StagedCommit] = Recent(_MOST_REMEMBERED)
 
     # What the catalog says
 
@@ -105,8 +105,6 @@ class RatifiedLog(Store):
             self._latest = max(self._latest, answer.latest)
             for version in sorted(answer.commits):
                 self._commits[version] = answer.commits[version]
-            while len(self._commits) > _MOST_REMEMBERED:
-                self._commits.popitem(last=False)
 
     def published_path(self, version: int) -> str:
         return f"{self._directory}/{commit_name(version)}"

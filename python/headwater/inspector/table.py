@@ -7,13 +7,13 @@ at the same time; what is kept of the table stays within a few snapshots.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from headwater.log.segment import LogListing, list_log
 from headwater.log.snapshot import Snapshot, load_snapshot
+from headwater.recent import Recent
 from headwater.stores import Store
 
 T = TypeVar("T")
@@ -75,7 +75,7 @@ class InspectedTable:
         self.path = path
         self.store = store
         self._lock = threading.Lock()
-        self._views: OrderedDict[int, View] = OrderedDict()
+        self._views: Recent[int, View] = Recent(_MOST_SNAPSHOTS)
 
     def view(self, version: int | None = None) -> View:
         """The table at a version, or at its newest one.
@@ -83,9 +83,9 @@ class InspectedTable:
         :raises HeadwaterError: those of :func:`~headwater.log.snapshot.load_snapshot`.
         """
         with self._lock:
-            if version is not None and version in self._views:
-                self._views.move_to_end(version)
-                return self._views[version]
+            if version is not None and (view := self._views.get(version)) is not None:
+                self._views[version] = view
+                return view
             base = self._views[max(self._views)].snapshot if self._views else None
             if base is not None and version is not None and version < base.version:
                 base = None
@@ -94,9 +94,6 @@ class InspectedTable:
             if known is None or known.snapshot is not snapshot:
                 known = View(snapshot)
             self._views[snapshot.version] = known
-            self._views.move_to_end(snapshot.version)
-            while len(self._views) > _MOST_SNAPSHOTS:
-                self._views.popitem(last=False)
             return known
 
     def listing(self) -> LogListing:

@@ -28,6 +28,7 @@ from headwater.log.segment import list_log
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import num_records
 from headwater.protocol.file_names import commit_name, log_directory
+from headwater.recent import Recent
 from headwater.stores import FileInfo, Store
 from headwater.streaming.offsets import other_table
 
@@ -129,7 +130,7 @@ class Commits:
         self._kept: OrderedDict[str, StreamCommit] = OrderedDict()
         self._weight = 0
         #: By directory of a log: the newest version that was found there, and when.
-        self._found: OrderedDict[str, tuple[int, float]] = OrderedDict()
+        self._found: Recent[str, tuple[int, float]] = Recent(_MOST_TABLES)
 
     def since(
         self, table_path: str, store: Store, table_id: str, version: int, *, tolerates_loss: bool = False
@@ -197,9 +198,6 @@ class Commits:
     def _note_found(self, directory: str, version: int) -> None:
         with self._lock:
             self._found[directory] = (version, time.monotonic())
-            self._found.move_to_end(directory)
-            while len(self._found) > _MOST_TABLES:
-                self._found.popitem(last=False)
 
     def _after_loss(
         self,

@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from urllib.parse import urlsplit
@@ -35,6 +34,7 @@ from headwater.protocol.actions import Protocol
 from headwater.protocol.columns import quote
 from headwater.protocol.features import CATALOG_MANAGED, supported_features, supported_reader_features
 from headwater.protocol.properties import FEATURE_PREFIX
+from headwater.recent import Recent
 from headwater.statements.commit import vended
 from headwater.stores import Store, store_for
 
@@ -86,8 +86,8 @@ class Handle(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _lock = threading.Lock()
-_logs: OrderedDict[tuple[str, str], RatifiedLog] = OrderedDict()
-_clients: OrderedDict[tuple[str, ...], ClientCredentials] = OrderedDict()
+_logs: Recent[tuple[str, str], RatifiedLog] = Recent(_MOST_LOGS)
+_clients: Recent[tuple[str, ...], ClientCredentials] = Recent(_MOST_CLIENTS)
 
 
 def catalog_named(name: str, confs: Mapping[str, str]) -> UnityCatalog:
@@ -130,8 +130,6 @@ def _tokens(name: str, settings: Mapping[str, str]) -> Tokens:
         if (known := _clients.get(tuple(named))) is None:
             uri, client, secret, scope = named
             known = _clients[tuple(named)] = ClientCredentials(client, secret, _poster(uri), scope)
-            while len(_clients) > _MOST_CLIENTS:
-                _clients.popitem(last=False)
         return known
 
 
@@ -167,10 +165,8 @@ def reached(path: str, store: Store, statement: Statement) -> Store:
     if not store.is_shared:
         return log
     with _lock:
-        found = _logs.setdefault((text, log.identity), log)
-        _logs.move_to_end((text, log.identity))
-        while len(_logs) > _MOST_LOGS:
-            _logs.popitem(last=False)
+        key = text, log.identity
+        found = _logs[key] = _logs.get(key, log)
         return found
 
 

@@ -9,7 +9,6 @@ in no log line, error or text. A catalog that vends none leaves a table to the s
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -18,6 +17,7 @@ from headwater.catalogs.interface import CatalogFailure
 from headwater.catalogs.unity.requests import Forbidden, NotFound, NotOffered
 from headwater.catalogs.unity.tables import Credential, Name, Staging, UnityCatalog
 from headwater.catalogs.unity.vended import chosen, is_vended_for, settings
+from headwater.recent import Recent
 
 #: Tables whose credentials are kept; the one not used for longest goes first.
 _MOST_KEPT = 1000
@@ -53,7 +53,7 @@ class _Kept:
 
 
 _lock = threading.Lock()
-_kept: OrderedDict[tuple[str, str, str], _Kept] = OrderedDict()
+_kept: Recent[tuple[str, str, str], _Kept] = Recent(_MOST_KEPT)
 
 
 def of_table(catalog: UnityCatalog, name: Name, table_id: str, location: str) -> Vended:
@@ -109,10 +109,7 @@ def _given(catalog: UnityCatalog, table_id: str, location: str, ask: _Ask, than:
         return Vended()
     with _lock:
         key = (catalog.api.identity, table_id, location)
-        kept = _kept.setdefault(key, _Kept())
-        _kept.move_to_end(key)
-        while len(_kept) > _MOST_KEPT:
-            _kept.popitem(last=False)
+        kept = _kept[key] = _kept.get(key) or _Kept()
     with kept.lock:
         now = clock.milliseconds()
         if now >= kept.until or kept.vended.expires == than:

@@ -8,7 +8,6 @@ has known since its start. What is kept here saves work: commits that were read,
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
@@ -46,6 +45,7 @@ from headwater.protocol.types import (
     schema_string,
 )
 from headwater.pruning.predicates import decode
+from headwater.recent import Recent
 from headwater.schema import visible
 from headwater.statements.calls import call
 from headwater.statements.commit.opening import Options, locate, open_snapshot
@@ -63,8 +63,7 @@ from headwater.streaming.source import Outstanding, TableStream
 _COMMITS = Commits()
 _INITIAL = InitialSnapshots()
 #: Streams whose first version was compared with what they read with: checkpoint, table's id and version at their start.
-_COMPARED: OrderedDict[tuple[str | None, str, int], None] = OrderedDict()
-_MOST_COMPARED = 1000
+_COMPARED: Recent[tuple[str | None, str, int], None] = Recent(1000)
 _OUT_OF_RANGE = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"
 
 
@@ -353,13 +352,7 @@ def _check_start(
         check_mapping(reading, before, rules)
     if then is not None:
         check_change(reading, then, version, rules, starting_options=options.start.is_told)
-    _note_compared(key)
-
-
-def _note_compared(key: tuple[str | None, str, int]) -> None:
     _COMPARED[key] = None
-    while len(_COMPARED) > _MOST_COMPARED:
-        _COMPARED.popitem(last=False)
 
 
 def _starting_version(table: StreamedTable, start: Start, statement: Statement) -> int | None:
