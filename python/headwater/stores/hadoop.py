@@ -27,6 +27,7 @@ import os
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
 import orjson
@@ -415,12 +416,8 @@ class ConditionalStore(TriedStore):
         return False
 
     def put_if_absent(self, path: str, data: bytes) -> None:
-        for attempt in backoff.OF_REQUESTS.tries(_TRIES):
-            try:
-                return self._files.create_conditionally(path, data)
-            except RequestPutOff:
-                if attempt == _TRIES - 1:
-                    raise
+        create = partial(self._files.create_conditionally, path, data)
+        backoff.OF_REQUESTS.insist(create, _TRIES, lambda error: isinstance(error, RequestPutOff))
 
     def put(self, path: str, data: bytes) -> None:
         self._files.replace(path, data)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from headwater import hooks
+from headwater import backoff, hooks
 from headwater.errors import HeadwaterError
 from headwater.hooks import Commit, Veto
 from headwater.log.snapshot import load_snapshot
@@ -64,7 +64,8 @@ def fail_sometimes(commit: Commit) -> None:
 
 @pytest.fixture(autouse=True)
 def no_hooks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(showing, "DELAYS", (0.0, 0.0))
+    monkeypatch.setattr(backoff, "OF_HOOKS", backoff.Backoff(0.0, 0.0))
+    monkeypatch.setattr(showing, "TRIES", 3)
     SEEN.clear()
     FAILURES.clear()
     _held.clear()

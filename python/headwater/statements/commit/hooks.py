@@ -12,7 +12,7 @@ Promises. A hook delays a commit by its deadline at most, and breaks none: what 
 that it misses, are warnings in the log, and the commit goes on. After the commit, each version is shown at least once:
 which was shown last is in ``_headwater/hooks/<name>.json`` of the table, written before the first commit and after each
 version, so whoever commits next shows what a process that died did not. A version is shown again until the function
-returns; after :data:`DELAYS` it waits for the next commit. Versions that are no longer in the log are not shown, with a
+returns; after :data:`TRIES` it waits for the next commit. Versions that are no longer in the log are not shown, with a
 warning.
 """
 
@@ -22,11 +22,12 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from headwater import backoff
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError, illegal_option
 from headwater.hooks import PREFIX, Commit, Hook, Veto, configured, load
@@ -46,8 +47,8 @@ PROPERTY = "headwater.hooks"
 _SETTING = "spark.headwater.hooks"
 _DEADLINE = "spark.headwater.hooks.deadlineSeconds"
 _DEFAULT_DEADLINE = 10.0
-#: Seconds before a version is shown again to a hook that failed.
-DELAYS: tuple[float, ...] = (1, 4, 16)
+#: How often a version is shown to a hook that fails.
+TRIES = 4
 
 
 #: The threads of hooks that have missed a deadline, by the reference of the function.
@@ -290,19 +291,8 @@ def _show(hook: Hook, shown: _Shown) -> None:
     for version in range(position + 1, snapshot.version + 1):
         commit = _commit(snapshot, version)
         if commit is not None:
-            _insist(function, commit)
+            backoff.OF_HOOKS.insist(partial(function, commit), TRIES)
         _keep(hook, snapshot.store, snapshot, version)
-
-
-def _insist(function: Callable[[Commit], object], commit: Commit) -> None:
-    for delay in DELAYS:
-        try:
-            function(commit)
-            return
-        except Exception:
-            _LOG.debug("a hook is shown version %d again in %g s", commit.version, delay, exc_info=True)
-            time.sleep(delay)
-    function(commit)
 
 
 def _begin(hook: Hook, store: Store, snapshot: Snapshot, shown: int) -> None:

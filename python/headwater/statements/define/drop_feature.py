@@ -21,6 +21,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -200,16 +201,15 @@ class _Drop:
         :raises HeadwaterError: ``DELTA_FEATURE_DROP_CHECKPOINT_FAILED``.
         """
         snapshot = self._work.snapshot()
-        for _ in backoff.OF_LOOKS.tries(_CHECKPOINT_ATTEMPTS):
-            try:
-                write_checkpoint(snapshot)
-                return snapshot
-            except OSError as error:
-                failure = error
-        raise HeadwaterError(
-            "DELTA_FEATURE_DROP_CHECKPOINT_FAILED",
-            {"featureName": self._feature.name, "version": snapshot.version, "reason": failure},
-        ) from failure
+        try:
+            write = partial(write_checkpoint, snapshot)
+            backoff.OF_LOOKS.insist(write, _CHECKPOINT_ATTEMPTS, lambda error: isinstance(error, OSError))
+        except OSError as failure:
+            raise HeadwaterError(
+                "DELTA_FEATURE_DROP_CHECKPOINT_FAILED",
+                {"featureName": self._feature.name, "version": snapshot.version, "reason": failure},
+            ) from failure
+        return snapshot
 
     def commit(self, *, protects: bool) -> CommitAnswer:
         """Drop the feature from the protocol.

@@ -23,10 +23,10 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -81,6 +81,8 @@ from headwater.statements.upsert.events import Events, of_same_keys
 from headwater.transaction import Transaction
 from headwater.transaction.commit_info import default_engine_info
 from headwater.transaction.pending import PendingLog
+
+T = TypeVar("T")
 
 FOLDER = "_headwater_upsert"
 #: What the ids begin with by which commits to tables say that they have written to a companion.
@@ -206,31 +208,30 @@ def deletions_of(companion: Companion, table: Snapshot, statement: Statement) ->
 
 def confirm(companion: Companion, batches: Collection[int], statement: Statement) -> None:
     """Have the deletions of batches that are in the table count whatever its ``txn`` names, as it may expire."""
-    for attempt in range(1, _ATTEMPTS + 1):
+
+    def attempt() -> None:
         snapshot = newest(companion, statement)
         if snapshot is None or snapshot.store.is_provisional:
             return  # the batches of a transaction are in no version of the table until COMMIT
         again = binding.unmarked(binding.confirmed(snapshot.files, batches))
-        if not again:
-            return
-        txn = transaction(companion.path, statement, snapshot)
-        txn.add_again(again)
-        try:
+        if again:
+            txn = transaction(companion.path, statement, snapshot)
+            txn.add_again(again)
             txn.commit("WRITE", {}, engine_info=default_engine_info(statement.spark_version))
-            return
-        except HeadwaterError as error:
-            _wait_after(error, attempt, statement)
+
+    _insist(attempt, statement)
 
 
-def _wait_after(error: HeadwaterError, attempt: int, statement: Statement) -> None:
-    """Wait for a commit to the companion to be tried again.
+def _insist(attempt: Callable[[], T], statement: Statement) -> T:
+    """Make an attempt at a commit to the companion, and another after each lost race."""
 
-    :raises HeadwaterError: the error, where it is no lost race, or there were too many.
-    """
-    if error.condition not in _RETRIED or attempt == _ATTEMPTS:
-        raise error
-    statement.check_cancelled()
-    backoff.OF_STATEMENTS.wait(attempt)
+    def lost(error: Exception) -> bool:
+        if not isinstance(error, HeadwaterError) or error.condition not in _RETRIED:
+            return False
+        statement.check_cancelled()
+        return True
+
+    return backoff.OF_STATEMENTS.insist(attempt, _ATTEMPTS, lost)
 
 
 def with_outdated(
@@ -364,16 +365,14 @@ class Remembering:
         if self.written is not None and not self.written.files:
             return None
         mark = Mark.new(after, _version_in_log(table))
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                is_there = self._attempt(mark, table)
-                break
-            except HeadwaterError as error:
-                _wait_after(error, attempt, self.statement)
-            except BaseException:
-                # What a job that failed has written is deleted.
-                self.written = self.mark = None
-                raise
+        try:
+            is_there = _insist(partial(self._attempt, mark, table), self.statement)
+        except HeadwaterError:
+            raise
+        except BaseException:
+            # What a job that failed has written is deleted.
+            self.written = self.mark = None
+            raise
         self.mark = mark if is_there else None
         return mark.batch if is_there else None
 
