@@ -39,7 +39,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"catalogs"}),
     frozenset({"log", "schema"}),
     frozenset({"iceberg", "pruning"}),
-    frozenset({"transaction", "layout", "changes", "streaming"}),
+    frozenset({"transaction", "changes", "streaming"}),
     frozenset({"bridge", "sql"}),
     frozenset({"statements"}),
     frozenset({"changelog", "exceptions", "handler", "inspector", "launch", "progress", "tables", "transacting"}),

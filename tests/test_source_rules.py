@@ -25,6 +25,12 @@ def test_one_module_reads_the_clock() -> None:
     assert found == {"clock.py"}
 
 
+def test_a_comment_on_a_constant_has_one() -> None:
+    """A constant that went took its comment along."""
+    lone = re.compile(r"^ *#:.*\n(?: *#.*\n)*\n", re.MULTILINE)
+    assert [str(file) for file in PACKAGE.rglob("*.py") if lone.search(file.read_text("utf-8"))] == []
+
+
 def test_one_module_spells_the_names_of_table_properties() -> None:
     """Elsewhere a property is a value, which has its type, its default and whom a change concerns. ``tables/`` is the
     users' side, which imports nothing of the package.

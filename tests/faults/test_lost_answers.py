@@ -12,7 +12,7 @@ import pytest
 from pyroaring import BitMap64
 
 from headwater.log import deletion_vectors
-from headwater.log.groups import STAGED_DIRECTORY
+from headwater.protocol.file_names import STAGED_DIRECTORY
 from headwater.stores.hadoop import ConditionalStore
 from headwater.transaction.groups import commit_together
 from support.faults.scenario import CHECKPOINTS, KINDS, Life, check

@@ -205,7 +205,7 @@ def test_a_file_that_is_added_again_is_one_file(tmp_path, only_asked):
     table.commit([narrow_rows(1, 2)])
     table.convert()
     (row,) = table.snapshot.files.to_pylist()
-    from headwater.statements.commit.committing import file_of
+    from headwater.log.files import file_of
     from headwater.transaction import Transaction
 
     for data_change in (False, True):

@@ -8,11 +8,10 @@ from pyroaring import BitMap64
 
 from headwater.log import deletion_vectors
 from headwater.log.deletion_vectors import absolute_location
-from headwater.log.files import FILE_SCHEMA, table_of
+from headwater.log.files import FILE_SCHEMA, table_of, vector_of
 from headwater.log.files_elsewhere import lie_elsewhere, named_absolutely
 from headwater.protocol.actions import DeletionVector
 from headwater.protocol.partition_paths import encode_path
-from headwater.statements.commit.committing import vector_of
 from headwater.stores import LocalStore, absolute_path
 from support.inline_vectors import inline
 

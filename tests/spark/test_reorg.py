@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from headwater.log.files import file_of
 from headwater.log.snapshot import load_snapshot
-from headwater.statements.commit.committing import file_of
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction
 from support.iceberg_tables import read_by_pyiceberg

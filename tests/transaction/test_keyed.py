@@ -19,10 +19,10 @@ from pyroaring import BitMap64
 
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
+from headwater.log.files import vector_of
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol, RemoveFile
 from headwater.protocol.types import DecimalType, PrimitiveType, StructField, StructType, parse_type, schema_string
-from headwater.statements.commit.committing import vector_of
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction
 from headwater.transaction.keyed import KeyReads, comparable

@@ -58,8 +58,6 @@ from headwater.schema.widening import check_readable_types
 from headwater.stores import FileInfo, Store
 from headwater.warn_once import warn_once
 
-__all__ = ["FILE_SCHEMA", "Snapshot", "load_snapshot", "snapshot_of_files", "table_exists"]
-
 #: How many of a long run of commits are read and parsed at a time (bench cases ``commits-batch`` and ``log-tail``).
 _COMMITS_AT_ONCE = 256
 #: Commit files of up to so many bytes in all are parsed as one (bench cases ``parsed-together`` and ``log-tail``).

@@ -292,7 +292,6 @@ class After(NamedTuple):
 
 
 FIRST = "first"
-#: The metadata key under which Spark keeps the declared CHAR or VARCHAR of a column that is a string for everyone else.
 
 
 class NewColumn(NamedTuple):

@@ -17,7 +17,7 @@ from headwater.bridge.calls import Handler
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.sql.grammar import GRAMMARS
-from headwater.statements.calls import CALLS as CALLS  # complete once this module is imported
+from headwater.statements.calls import CALLS as CALLS  # noqa: PLC0414 - complete once this module is imported
 from headwater.statements.calls import Call
 from headwater.statements.commit import open_transactions
 from headwater.statements.commit.managed import named as by_name

@@ -18,11 +18,11 @@ from pyroaring import BitMap64
 
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
+from headwater.log.files import file_of
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, RemoveFile
 from headwater.protocol.partition_paths import encode_path
 from headwater.statements.commit import opening
-from headwater.statements.commit.committing import file_of
 from headwater.statements.commit.opening import CACHE, open_snapshot
 from headwater.stores import LocalStore, absolute_path
 from headwater.transaction import Transaction, wait_for_maintenance

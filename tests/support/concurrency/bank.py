@@ -24,11 +24,11 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
 from headwater.log import deletion_vectors
+from headwater.log.files import vector_of
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol
 from headwater.pruning import prune_all
 from headwater.pruning.predicates import Column, In, IsNull, Not, Predicate
-from headwater.statements.commit.committing import vector_of
 from headwater.stores import LocalStore, absolute_path
 from headwater.transaction import Transaction
 

@@ -19,6 +19,7 @@ from pyroaring import BitMap64
 
 from headwater.bridge.messages.callbacks import WriteSpecification, WrittenFile
 from headwater.log import deletion_vectors
+from headwater.log.files import file_of, vector_of
 from headwater.protocol.actions import AddCDCFile, AddFile, DeletionVector
 from headwater.protocol.types import StructType, schema_string
 from headwater.sql.composing import Alias, Column, Expression, Query, Resolved, select
@@ -26,7 +27,7 @@ from headwater.statements.change.attempt import Attempt
 from headwater.statements.change.encodings import writer_options
 from headwater.statements.change.rewrite import Rewrite
 from headwater.statements.change.scan import Scan, scan_files
-from headwater.statements.commit.committing import file_of, removals, vector_of
+from headwater.statements.commit.committing import removals
 from headwater.statements.files.change_data import is_change_file, with_changes
 from headwater.statements.files.copied_rows import check_none_lost, copy_job
 from headwater.statements.files.data_footers import live_rows, physical_rows

@@ -20,8 +20,7 @@ from headwater.bridge.messages.trouble import BegunCommit
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError, illegal_option
 from headwater.log.checkpoint_writing import Layout
-from headwater.log.files import file_of as file_of
-from headwater.log.files import vector_of as vector_of
+from headwater.log.files import file_of
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import RemoveFile
 from headwater.protocol.file_names import commit_name, log_directory

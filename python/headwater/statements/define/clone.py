@@ -26,7 +26,7 @@ from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.iceberg.registration import PROPERTY as ICEBERG_ENTRY
 from headwater.log.deletion_vectors import is_file_name
-from headwater.log.files import canonical_path
+from headwater.log.files import canonical_path, file_of
 from headwater.log.files_elsewhere import named_absolutely, uri
 from headwater.log.snapshot import Snapshot, table_exists
 from headwater.protocol import properties
@@ -38,7 +38,7 @@ from headwater.protocol.requirements import protocol_for
 from headwater.protocol.row_tracking import with_column_names
 from headwater.protocol.types import PrimitiveType, StructType
 from headwater.statements.calls import own_statement
-from headwater.statements.commit.committing import commit, file_of, removals, transaction
+from headwater.statements.commit.committing import commit, removals, transaction
 from headwater.statements.commit.managed import own_properties, properties_for, protocol_of
 from headwater.statements.commit.opening import CACHE, Location, Options, locate, open_snapshot
 from headwater.statements.define import deep_clone

@@ -22,7 +22,7 @@ from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.log.checkpoint_reading import CheckpointFiles, is_v2
 from headwater.log.commits import ParsedActions
-from headwater.log.files import canonical_path
+from headwater.log.files import canonical_path, file_of, vector_of
 from headwater.log.segment import list_log
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
@@ -42,7 +42,7 @@ from headwater.protocol.types import StructType, schema_string
 from headwater.schema import mapping
 from headwater.schema.checks import INVALID_CHARACTERS
 from headwater.schema.clustering import clustering_change
-from headwater.statements.commit.committing import commit, file_of, removals, transaction, vector_of
+from headwater.statements.commit.committing import commit, removals, transaction
 from headwater.statements.commit.opening import Options, open_snapshot
 from headwater.statements.commit.rerunning import run_again_after_losses
 from headwater.statements.define.altering import alter
@@ -51,8 +51,6 @@ from headwater.statements.define.row_tracking import files_per_commit
 from headwater.statements.files.rows import Target
 from headwater.statements.maintain.file_rewrites import KeptCopies, OldTypes, metrics_of, rewrite_files
 from headwater.stores import Store
-
-#: The most files that one commit takes row ids from; as for the commits that give them.
 
 
 @dataclass(frozen=True)

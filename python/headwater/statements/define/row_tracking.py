@@ -16,12 +16,13 @@ import pyarrow.compute as pc
 from headwater.bridge.messages.define import AlterTableRequest, SetProperty
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
+from headwater.log.files import file_of
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.properties import canonical_name
 from headwater.protocol.row_tracking import FEATURE, with_column_names
 from headwater.schema import iceberg
-from headwater.statements.commit.committing import commit, file_of, transaction
+from headwater.statements.commit.committing import commit, transaction
 from headwater.statements.commit.opening import Options, open_snapshot
 from headwater.statements.define.altering import alter
 from headwater.statements.define.draft import Draft, Operation

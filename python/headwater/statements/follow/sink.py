@@ -53,8 +53,6 @@ from headwater.statements.write.insert import evolve_metadata, numbers_rows, res
 from headwater.statements.write.overwrite import Overwrite, remove_replaced
 from headwater.transaction import Transaction
 
-#: Errors of a path at which a query can still create a table.
-
 
 @call(commits=False, in_transaction=False, words="A stream")
 def check_sink(request: CheckSinkRequest, statement: Statement) -> None:

@@ -22,6 +22,7 @@ from headwater.bridge.messages.define import CommitAnswer
 from headwater.bridge.messages.maintain import AnalyzeTableRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
+from headwater.log.files import file_of
 from headwater.log.snapshot import Snapshot
 from headwater.log.statistics.from_footers import FooterStatistics, Values, statistics_of
 from headwater.log.statistics.writing import STRING_PREFIX_LENGTH, statistics_json
@@ -32,7 +33,7 @@ from headwater.protocol.partition_values import parse_timestamp
 from headwater.protocol.types import DataType, DecimalType, PrimitiveType
 from headwater.sql.composing import Alias, Cast, Column, Expression, Field, Number, call, select
 from headwater.statements.calls import own_statement
-from headwater.statements.commit.committing import commit, file_of, transaction
+from headwater.statements.commit.committing import commit, transaction
 from headwater.statements.commit.opening import Options, open_snapshot
 from headwater.statements.commit.rerunning import run_again_after_losses
 from headwater.statements.files.data_footers import data_footer

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.bridge.statement import Statement
-from headwater.log.files import FileKey, canonical_path
+from headwater.log.files import FileKey, canonical_path, vector_of
 from headwater.log.snapshot import Snapshot
 from headwater.log.statistics.from_footers import field_id
 from headwater.protocol.column_metadata import COLUMN_ID, TYPE_CHANGES
@@ -33,7 +33,7 @@ from headwater.protocol.types import (
     parse_type,
 )
 from headwater.schema import mapping
-from headwater.statements.commit.committing import commit, transaction, vector_of
+from headwater.statements.commit.committing import commit, transaction
 from headwater.statements.commit.opening import Options, open_snapshot
 from headwater.statements.commit.rerunning import run_again_after_losses
 from headwater.statements.files.bins import pack

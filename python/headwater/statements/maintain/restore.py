@@ -22,9 +22,9 @@ from headwater.bridge.messages.maintain import RestoreRequest
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
-from headwater.log.files import keys_of
+from headwater.log.files import FILE_SCHEMA, file_of, keys_of, vector_of
 from headwater.log.history import version_at
-from headwater.log.snapshot import FILE_SCHEMA, Snapshot
+from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.actions import DomainMetadata, Metadata
 from headwater.protocol.clustering import clustering_domain
@@ -36,7 +36,7 @@ from headwater.protocol.types import PrimitiveType, StructType, schema_string
 from headwater.schema import mapping
 from headwater.schema.identity import identity_columns, with_high_water_marks
 from headwater.statements.calls import own_statement
-from headwater.statements.commit.committing import commit, file_of, removals, transaction, vector_of
+from headwater.statements.commit.committing import commit, removals, transaction
 from headwater.statements.commit.opening import Options, check_files_retained, open_snapshot
 from headwater.statements.commit.rerunning import run_again_after_losses
 from headwater.statements.expressions import Time, number_of, time_of

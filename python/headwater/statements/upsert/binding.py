@@ -31,11 +31,11 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from headwater.log.commits import parse_actions
+from headwater.log.files import file_of
 from headwater.log.segment import list_log
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.actions import AddFile
-from headwater.statements.commit.committing import file_of
 
 _BATCH, _AFTER, _VERSION = "headwater.batch", "headwater.batch.after", "headwater.batch.tableVersion"
 #: Of a mark that cannot be read: no ``txn`` names it.
