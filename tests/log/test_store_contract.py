@@ -12,7 +12,8 @@ from headwater import start_settings
 from headwater.errors import HeadwaterError
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol
-from headwater.stores import FileInfo, HadoopStore, LocalStore, store_for
+from headwater.stores import FileInfo, HadoopStore, LocalStore, Store, store_for
+from headwater.stores.interface import StoreOver
 from headwater.transaction import Transaction, wait_for_maintenance
 from support.stores.fake_hadoop import FakeHadoop
 from support.stores.memory_store import MemoryStore
@@ -32,6 +33,23 @@ class TestLocal(StoreContract):
     @pytest.fixture
     def root(self, tmp_path):
         return str(tmp_path)
+
+
+class TestOver(StoreContract):
+    @pytest.fixture
+    def store(self):
+        return StoreOver(LocalStore())
+
+    @pytest.fixture
+    def root(self, tmp_path):
+        return str(tmp_path)
+
+
+def test_a_store_over_another_hands_everything_on() -> None:
+    """But for what a store makes up of its other methods."""
+    made_up = {"read_many", "missing", "put_once", "put_many"}
+    asked = {name for name, value in vars(Store).items() if callable(value) and not name.startswith("_")}
+    assert asked - made_up <= vars(StoreOver).keys()
 
 
 class TestMemory(StoreContract):

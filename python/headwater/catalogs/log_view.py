@@ -15,7 +15,7 @@ written through it; that is :mod:`headwater.transaction.catalog_commits`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from threading import Lock
 from typing import Protocol, TypeVar
 
@@ -32,7 +32,7 @@ from headwater.protocol.file_names import (
 )
 from headwater.recent import Recent
 from headwater.stores import FileInfo, Store
-from headwater.stores.interface import Failed, Tree
+from headwater.stores.interface import StoreOver
 
 _T = TypeVar("_T")
 
@@ -50,7 +50,7 @@ class Version(Protocol):
     def version(self) -> int: ...
 
 
-class RatifiedLog(Store):
+class RatifiedLog(StoreOver):
     """A table's store, with the log that its catalog has ratified; see the rules above.
 
     :param inner: where the table's files are.
@@ -69,13 +69,11 @@ class RatifiedLog(Store):
         table: ManagedTable,
         renew: Callable[[bool], bool] = lambda refused: False,
     ) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self.table = table
         self.table_path = table_path
         self.renew = renew
         self.identity = f"{inner.identity}|{table.identity}"
-        self.is_local = inner.is_local
-        self.puts_if_absent = inner.puts_if_absent
         self._directory = log_directory(table_path)
         self._lock = Lock()
         #: The newest version that is known to be published, with all before it, and durable; None where none is.
@@ -196,39 +194,9 @@ class RatifiedLog(Store):
             return self.inner.exists(path)
         return self._is_ratified(version) and (self._staged(version) is not None or self.inner.exists(path))
 
-    def walk(self, directory: str, enters: Callable[[str], bool], between: Callable[[], None]) -> Tree:
-        return self.inner.walk(directory, enters, between)
-
-    def links(self, directory: str, paths: Sequence[str]) -> dict[str, list[str]]:
-        return self.inner.links(directory, paths)
-
     # Writing: all but commits
 
-    def check_writable(self, path: str) -> None:
-        self.inner.check_writable(path)
-
-    def put_if_absent(self, path: str, data: bytes) -> None:
-        self._refuse_commit(path)
-        self.inner.put_if_absent(path, data)
-
-    def put(self, path: str, data: bytes) -> None:
-        self._refuse_commit(path)
-        self.inner.put(path, data)
-
-    def delete(self, path: str) -> None:
-        self._refuse_commit(path)
-        self.inner.delete(path)
-
-    def delete_many(self, directory: str, paths: Sequence[str]) -> list[Failed]:
-        return self.inner.delete_many(directory, paths)
-
-    def delete_empty(self, path: str) -> bool:
-        return self.inner.delete_empty(path)
-
-    def make_directory(self, path: str) -> None:
-        self.inner.make_directory(path)
-
-    def _refuse_commit(self, path: str) -> None:
+    def _check_change(self, path: str) -> None:
         if self._commit(path) is not None:
             raise refused_by_catalog("A change of the table's log", self.table.name)
 

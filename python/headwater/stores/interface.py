@@ -235,6 +235,67 @@ class Store(ABC):
         return False
 
 
+class StoreOver(Store):
+    """A store that shows another one, and hands on what a subclass does not answer itself. What :class:`Store` makes
+    up of its other methods, such as :meth:`read_many`, is made up of the subclass's.
+    """
+
+    def __init__(self, inner: Store) -> None:
+        self.inner = inner
+        self.identity, self.is_local, self.puts_if_absent = inner.identity, inner.is_local, inner.puts_if_absent
+
+    def _check_change(self, path: str) -> None:
+        """Asked before a file is put or deleted; what it raises refuses it."""
+
+    def check_writable(self, path: str) -> None:
+        self.inner.check_writable(path)
+
+    def list_from(self, directory: str, start_name: str = "") -> list[FileInfo]:
+        return self.inner.list_from(directory, start_name)
+
+    def following(self, paths: Iterable[str]) -> list[FileInfo] | None:
+        return self.inner.following(paths)
+
+    def read(self, path: str) -> bytes:
+        return self.inner.read(path)
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        return self.inner.read_range(path, offset, length)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        return self.inner.open_input(path)
+
+    def exists(self, path: str) -> bool:
+        return self.inner.exists(path)
+
+    def walk(self, directory: str, enters: Callable[[str], bool], between: Callable[[], None]) -> Tree:
+        return self.inner.walk(directory, enters, between)
+
+    def links(self, directory: str, paths: Sequence[str]) -> dict[str, list[str]]:
+        return self.inner.links(directory, paths)
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        self._check_change(path)
+        self.inner.put_if_absent(path, data)
+
+    def put(self, path: str, data: bytes) -> None:
+        self._check_change(path)
+        self.inner.put(path, data)
+
+    def make_directory(self, path: str) -> None:
+        self.inner.make_directory(path)
+
+    def delete(self, path: str) -> None:
+        self._check_change(path)
+        self.inner.delete(path)
+
+    def delete_many(self, directory: str, paths: Sequence[str]) -> list[Failed]:
+        return self.inner.delete_many(directory, paths)
+
+    def delete_empty(self, path: str) -> bool:
+        return self.inner.delete_empty(path)
+
+
 def by_directory(paths: Iterable[str]) -> dict[str, list[str]]:
     """The names of files, by the directory that they lie in."""
     found: dict[str, list[str]] = {}

@@ -37,7 +37,7 @@ from headwater.protocol.file_names import (
     parse_name,
 )
 from headwater.stores import FileInfo, Store, absolute_path
-from headwater.stores.interface import Failed, Tree
+from headwater.stores.interface import StoreOver
 from headwater.transaction import net_changes
 from headwater.transaction.committers import CommitFile, Lost, Made
 from headwater.transaction.content import Content
@@ -59,7 +59,7 @@ class Pending:
     prepared: PreparedCommit
 
 
-class PendingLog(Store):
+class PendingLog(StoreOver):
     """The store of one table in one transaction.
 
     :param inner: where the table's files are.
@@ -79,11 +79,9 @@ class PendingLog(Store):
         pin: Callable[[], Snapshot],
         check: Callable[[PendingLog], None] = lambda log: None,
     ) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self.table_path = table_path
         self.identity = f"{inner.identity}|transaction {transaction_id}"
-        self.is_local = inner.is_local
-        self.puts_if_absent = inner.puts_if_absent
         self.commits: list[Pending] = []
         self.check = check
         #: What queries have read, where that is to be checked: rows for which all predicates of one of these are true.
@@ -272,40 +270,13 @@ class PendingLog(Store):
         except FileNotFoundError:
             return False
 
-    def walk(self, directory: str, enters: Callable[[str], bool], between: Callable[[], None]) -> Tree:
-        return self.inner.walk(directory, enters, between)
-
-    def links(self, directory: str, paths: Sequence[str]) -> dict[str, list[str]]:
-        return self.inner.links(directory, paths)
-
     # Writing: all but the log
-
-    def check_writable(self, path: str) -> None:
-        self.inner.check_writable(path)
-
-    def put_if_absent(self, path: str, data: bytes) -> None:
-        self._refuse_log(path)
-        self.inner.put_if_absent(path, data)
-
-    def put(self, path: str, data: bytes) -> None:
-        self._refuse_log(path)
-        self.inner.put(path, data)
-
-    def delete(self, path: str) -> None:
-        self._refuse_log(path)
-        self.inner.delete(path)
-
-    def delete_many(self, directory: str, paths: Sequence[str]) -> list[Failed]:
-        return self.inner.delete_many(directory, paths)
-
-    def delete_empty(self, path: str) -> bool:
-        return self.inner.delete_empty(path)
 
     def make_directory(self, path: str) -> None:
         if path != self._directory:  # that of a new table's log shall not be there before COMMIT
             self.inner.make_directory(path)
 
-    def _refuse_log(self, path: str) -> None:
+    def _check_change(self, path: str) -> None:
         if path.startswith(f"{self._directory}/"):
             raise OSError(f"{path} is part of a log that an open transaction only reads")
 

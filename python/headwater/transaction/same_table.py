@@ -13,17 +13,15 @@ files, is written, and again after it: what was written while the table went is 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-
-import pyarrow as pa
 
 from headwater.errors import HeadwaterError
 from headwater.grouping import next_fit
 from headwater.log.segment import version_not_found
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.stores import Store
-from headwater.stores.interface import Failed, FileInfo, Tree
+from headwater.stores.interface import Failed, FileInfo, StoreOver
 
 #: Files that are written between two looks at the log. Chosen, not measured: two requests more for a thousand.
 _LOOKED_AFTER_TOGETHER = 1000
@@ -72,30 +70,30 @@ def writing_to_same_table(snapshot: Snapshot) -> Snapshot:
     return snapshot.reached_through(_OfOneTable(snapshot))
 
 
-class _OfOneTable(Store):
+class _OfOneTable(StoreOver):
     """A store that writes only while a table is the one that a snapshot was read from, whatever the file.
 
     :raises HeadwaterError: from what writes, as :func:`check_same_table`.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot, self._inner = snapshot, snapshot.store
-        self.is_shared, self.identity, self.is_local = self._inner.is_shared, self._inner.identity, self._inner.is_local
-        self.of_catalog, self.puts_if_absent = self._inner.of_catalog, self._inner.puts_if_absent
-        self.is_provisional = self._inner.is_provisional
+        super().__init__(snapshot.store)
+        self._snapshot = snapshot
+        self.is_shared, self.of_catalog = self.inner.is_shared, self.inner.of_catalog
+        self.is_provisional = self.inner.is_provisional
 
-    def _check(self) -> None:
-        """As :func:`check_same_table`, on any store: nobody waits here for what it costs."""
+    def _check_change(self, path: str = "") -> None:
+        """As :func:`check_same_table`, whatever the path, on any store: nobody waits here for what it costs."""
         tip = self._snapshot.segment.tip
-        found = self._inner.following([tip.path])
+        found = self.inner.following([tip.path])
         if found is None:
             directory, _, name = tip.path.rpartition("/")
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                found = self._inner.list_from(directory, name)[:1]
-        _compare(self._snapshot, self._inner, tip, found or ())
+                found = self.inner.list_from(directory, name)[:1]
+        _compare(self._snapshot, self.inner, tip, found or ())
 
     def _write(self, files: Mapping[str, bytes], put: Callable[[], None]) -> None:
-        self._check()
+        self._check_change()
         try:
             put()
         finally:
@@ -103,73 +101,42 @@ class _OfOneTable(Store):
 
     def _check_after(self, files: Mapping[str, bytes]) -> None:
         try:
-            self._check()
+            self._check_change()
         except HeadwaterError:
             for path, data in files.items():
                 # A table that has taken the place may also have a file of this name.
                 with contextlib.suppress(OSError):
-                    if self._inner.read(path) == data:
-                        self._inner.delete(path)
+                    if self.inner.read(path) == data:
+                        self.inner.delete(path)
             raise
 
     def put_if_absent(self, path: str, data: bytes) -> None:
-        self._write({path: data}, lambda: self._inner.put_if_absent(path, data))
+        self._write({path: data}, lambda: self.inner.put_if_absent(path, data))
 
     def put(self, path: str, data: bytes) -> None:
-        self._write({path: data}, lambda: self._inner.put(path, data))
+        self._write({path: data}, lambda: self.inner.put(path, data))
 
     def put_many(self, files: Mapping[str, bytes]) -> None:
         for some in next_fit(files, lambda path: 1, _LOOKED_AFTER_TOGETHER):
             batch = {path: files[path] for path in some}
-            self._write(batch, partial(self._inner.put_many, batch))
+            self._write(batch, partial(self.inner.put_many, batch))
 
     def make_directory(self, path: str) -> None:
-        self._check()
-        self._inner.make_directory(path)
-
-    def delete(self, path: str) -> None:
-        self._check()
-        self._inner.delete(path)
+        self._check_change()
+        self.inner.make_directory(path)
 
     def delete_many(self, directory: str, paths: Sequence[str]) -> list[Failed]:
-        self._check()
-        return self._inner.delete_many(directory, paths)
+        self._check_change()
+        return self.inner.delete_many(directory, paths)
 
     def delete_empty(self, path: str) -> bool:
-        self._check()
-        return self._inner.delete_empty(path)
+        self._check_change()
+        return self.inner.delete_empty(path)
 
-    # Reading, which is left to the store
-
-    def check_writable(self, path: str) -> None:
-        self._inner.check_writable(path)
-
-    def list_from(self, directory: str, start_name: str = "") -> list[FileInfo]:
-        return self._inner.list_from(directory, start_name)
-
-    def following(self, paths: Iterable[str]) -> list[FileInfo] | None:
-        return self._inner.following(paths)
-
-    def read(self, path: str) -> bytes:
-        return self._inner.read(path)
-
-    def read_range(self, path: str, offset: int, length: int) -> bytes:
-        return self._inner.read_range(path, offset, length)
+    # What other methods make up on other stores
 
     def read_many(self, paths: Sequence[str]) -> list[bytes]:
-        return self._inner.read_many(paths)
-
-    def open_input(self, path: str) -> pa.NativeFile:
-        return self._inner.open_input(path)
-
-    def exists(self, path: str) -> bool:
-        return self._inner.exists(path)
+        return self.inner.read_many(paths)
 
     def missing(self, paths: Sequence[str]) -> list[str]:
-        return self._inner.missing(paths)
-
-    def walk(self, directory: str, enters: Callable[[str], bool], between: Callable[[], None]) -> Tree:
-        return self._inner.walk(directory, enters, between)
-
-    def links(self, directory: str, paths: Sequence[str]) -> dict[str, list[str]]:
-        return self._inner.links(directory, paths)
+        return self.inner.missing(paths)
