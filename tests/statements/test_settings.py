@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import re
 
-from headwater.statements import notices
+import pytest
+
+from headwater.errors import HeadwaterError
+from headwater.statements import notices, settings
 from headwater.statements.settings import INTERNAL, SETTINGS, UNUSED_SETTINGS, markdown
 from support.paths import ROOT
+from support.recording_statement import RecordingStatement
 
 NAME = re.compile(r"""["'](spark\.(?:headwater|databricks)\.[A-Za-z0-9_.]*)""")
+
+
+#: Those that are read by their values.
+CONSTANTS = {name: value for name, value in vars(settings).items() if isinstance(value, settings.Setting)}
+
+
+def python_sources() -> list[str]:
+    """The texts of the package's modules, but for the list itself."""
+    sources = (ROOT / "python" / "headwater").rglob("*.py")
+    return [source.read_text(encoding="utf-8") for source in sources if source.name != "settings.py"]
 
 
 def named() -> set[str]:
@@ -32,8 +46,68 @@ def test_each_setting_that_code_names_is_listed():
     assert unknown == set()
 
 
-def test_each_listed_setting_is_named_by_code():
-    assert {s.name for s in SETTINGS if not any(name.startswith(s.prefix) for name in named())} == set()
+def test_each_listed_setting_is_read():
+    """By its value here, or where it is named: in Scala, at Spark's start."""
+    used = {word for source in python_sources() for word in re.findall(r"\b[A-Z_]+\b", source)}
+    read = {s.name for constant, s in CONSTANTS.items() if constant in used}
+    assert {
+        s.name for s in SETTINGS if s.name not in read and not any(n.startswith(s.prefix) for n in named())
+    } == set()
+
+
+def test_a_setting_with_a_value_is_spelled_nowhere_else():
+    spelled = re.compile("|".join(f"[\"']{re.escape(s.name)}[\"']" for s in CONSTANTS.values()))
+    assert [found for source in python_sources() for found in spelled.findall(source)] == []
+
+
+@pytest.mark.parametrize("setting", list(CONSTANTS.values()), ids=list(CONSTANTS))
+def test_each_setting_is_read_or_refused_by_its_name(setting):
+    """Of any text, and of its own default."""
+    assert setting.of(RecordingStatement({})) == setting.value
+    for text in ("", " ", "perhaps", "-1", "1.5", "1e400", "nan", "7", setting.default):
+        refusal = None
+        try:
+            setting.of(RecordingStatement({setting.name: text}))
+        except HeadwaterError as error:
+            refusal = error
+        if refusal is not None and refusal.condition != "DELTA_INVALID_INTERVAL":
+            assert refusal.parameters == {"name": setting.name, "input": text, "explain": f"must be {setting.expected}"}
+            assert setting.expected
+
+
+def test_a_session_sets_values_of_each_type():
+    confs = {
+        "spark.databricks.delta.schema.autoMerge.enabled": " TRUE ",
+        "spark.databricks.delta.optimize.maxFileSize": "123",
+        "spark.databricks.delta.optimizeWrite.binSize": "2",
+        "spark.databricks.delta.optimize.maxDeletedRowsRatio": "0.5",
+        "spark.databricks.delta.autoCompact.enabled": "legacy",
+        "spark.databricks.delta.checkpointV2.topLevelFileFormat": "JSON",
+        "spark.databricks.delta.checkpoint.partSize": "0",
+        "spark.headwater.hooks.deadlineSeconds": "0.5",
+        "spark.headwater.stalenessLimit": "10 minutes",
+    }
+    statement = RecordingStatement(confs)
+    found = [s.of(statement) for s in CONSTANTS.values() if s.name in confs]
+    assert found == [600_000, 0.5, True, None, "json", True, 2 << 20, 123, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("setting", "text"),
+    [
+        (settings.RETRY_SECONDS, "-1"),
+        (settings.OPTIMIZE_MAX_SIZE, "1g"),
+        (settings.OPTIMIZE_DELETED_ROWS, "1.01"),
+        (settings.OPTIMIZE_DELETED_ROWS, "nan"),
+        (settings.OPTIMIZE_WRITE_BIN_SIZE, "0"),
+        (settings.HOOKS_DEADLINE, "0"),
+        (settings.HOOKS_DEADLINE, "inf"),
+    ],
+)
+def test_what_is_no_value_is_refused(setting, text):
+    with pytest.raises(HeadwaterError, match="DELTA_ILLEGAL_OPTION") as raised:
+        setting.of(RecordingStatement({setting.name: text}))
+    assert raised.value.parameters["input"] == text
 
 
 #: What the documentation of Delta Lake's connector names, and what its code calls public.

@@ -42,7 +42,7 @@ from headwater.bridge.messages.callbacks import (
 from headwater.bridge.messages.change import ChangeRequest
 from headwater.bridge.messages.define import CreatedTable
 from headwater.bridge.messages.trouble import BegunCommit
-from headwater.errors import HeadwaterError, illegal_option
+from headwater.errors import HeadwaterError
 from headwater.pruning.predicates import Predicate, decode
 
 _WRITTEN_ROWS = msgspec.json.Decoder(WrittenRows)
@@ -159,28 +159,6 @@ class Statement:
         those that count only at Spark's start (:mod:`headwater.start_settings`).
         """
         return self._confs
-
-    def conf(self, name: str, default: str | None = None) -> str | None:
-        """A session setting as text."""
-        return self._confs.get(name, default)
-
-    def flag(self, name: str, default: bool = False) -> bool:
-        """A session setting that is true or false."""
-        value = self._confs.get(name)
-        return default if value is None else value.strip().lower() == "true"
-
-    def whole_number(self, name: str, default: int) -> int:
-        """A session setting that is a whole number, 0 or more.
-
-        :raises HeadwaterError: ``DELTA_ILLEGAL_OPTION`` for another value.
-        """
-        value = self._confs.get(name)
-        if value is None:
-            return default
-        if not value.strip().isdecimal():
-            explain = "must be a whole number, 0 or more"
-            raise illegal_option(name, value, explain)
-        return int(value)
 
     def managed(self, path: str) -> str | None:
         """What a call before this one named the table at a path, which a catalog manages; None for any other."""

@@ -19,9 +19,6 @@ from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import ArrayType, DataType, MapType, StructType
 from headwater.schema.widening import can_widen
 
-#: The setting for the schema of tables with column mapping: ``endVersion`` (the default) or ``latest``.
-SCHEMA_MODE = "spark.databricks.delta.changeDataFeed.defaultSchemaModeForColumnMappingTable"
-
 
 @dataclass(frozen=True)
 class VersionedDefinition(TableDefinition):
@@ -47,7 +44,7 @@ def choose(
 
     :param definitions: those in force in the range, ascending; the first of them was at ``first``.
     :param before: that of the version before ``first``, where ``first`` itself changed it and removed files.
-    :param mode: the value of :data:`SCHEMA_MODE`.
+    :param mode: the schema of a table with column mapping: ``endVersion`` or ``latest``.
     :raises HeadwaterError: ``DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE``, or
         ``DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_DATA_SCHEMA`` where the first version removed what another schema wrote.
     """

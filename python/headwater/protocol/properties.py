@@ -29,8 +29,6 @@ CONSTRAINT_PREFIX = "delta.constraints."
 FEATURE_PREFIX = "delta.feature."
 #: Session settings that give new tables a property: what follows the prefix is the name without ``delta.``.
 SESSION_DEFAULTS_PREFIX = "spark.databricks.delta.properties.defaults."
-#: The session setting that lets any ``delta.`` name through.
-ALLOW_ARBITRARY = "spark.databricks.delta.allowArbitraryProperties.enabled"
 
 _UNIT_MICROSECONDS = {
     "week": 7 * 24 * 3600 * 1_000_000,
@@ -434,7 +432,7 @@ def normalize(properties: Mapping[str, str], *, allow_arbitrary: bool = False) -
     return normal
 
 
-def session_defaults(session: Mapping[str, str]) -> dict[str, str]:
+def session_defaults(session: Mapping[str, str], *, allow_arbitrary: bool = False) -> dict[str, str]:
     """The properties a session gives to each new table, normalised.
 
     :param session: the session's settings.
@@ -443,16 +441,19 @@ def session_defaults(session: Mapping[str, str]) -> dict[str, str]:
     prefix = SESSION_DEFAULTS_PREFIX
     return normalize(
         {PREFIX + key[len(prefix) :]: value for key, value in session.items() if key.startswith(prefix)},
-        allow_arbitrary=allows_arbitrary(session),
+        allow_arbitrary=allow_arbitrary,
     )
 
 
-def for_new_table(properties: Mapping[str, str], session: Mapping[str, str]) -> dict[str, str]:
+def for_new_table(
+    properties: Mapping[str, str], session: Mapping[str, str], *, allow_arbitrary: bool = False
+) -> dict[str, str]:
     """The configuration of a new table: what the statement sets, over what the session gives by default.
 
     :raises HeadwaterError: as :func:`normalize`.
     """
-    return {**session_defaults(session), **normalize(properties, allow_arbitrary=allows_arbitrary(session))}
+    defaults = session_defaults(session, allow_arbitrary=allow_arbitrary)
+    return {**defaults, **normalize(properties, allow_arbitrary=allow_arbitrary)}
 
 
 def with_log_of(configuration: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:
@@ -487,7 +488,3 @@ def check_retention(given: Mapping[str, str], configuration: Mapping[str, str]) 
     refused, other = (LOG_RETENTION, FILE_RETENTION) if sets_log else (FILE_RETENTION, LOG_RETENTION)
     expected = f"{'no shorter' if sets_log else 'no longer'} than {other.name}, which is {other.text(configuration)}"
     raise _invalid(refused.name, configuration[refused.name], expected)
-
-
-def allows_arbitrary(session: Mapping[str, str]) -> bool:
-    return session.get(ALLOW_ARBITRARY, "false").lower() == "true"

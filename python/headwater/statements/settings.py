@@ -1,28 +1,57 @@
 """The settings of Spark that Headwater reads, and those of Delta Lake's own connector that do nothing here.
 
-Owns their names, defaults and meanings. ``python -m headwater.statements.settings`` prints them as Markdown:
-``docs/settings.md``. Promise: a setting ``spark.headwater.*`` or ``spark.databricks.*`` that any code names is listed.
-Its value is read where it is used, by :class:`headwater.bridge.statement.Statement`.
+Owns their names, types, defaults and meanings. ``python -m headwater.statements.settings`` prints them as Markdown:
+``docs/settings.md``. Defaults of ``spark.databricks.*`` are those of the format's other writers. Promise: a setting
+``spark.headwater.*`` or ``spark.databricks.*`` that any code names is listed, and what a statement is given is read and
+checked by its setting here (:meth:`Setting.of`).
 """
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from headwater.errors import illegal_option
+from headwater.protocol.properties import parse_bytes, parse_interval
+
+if TYPE_CHECKING:
+    from headwater.bridge.statement import Statement
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Setting:
+class Setting(Generic[T]):
     """A setting. A name with a dot at its end, or with ``<…>``, stands for all that begin so.
 
     :param default: as a user would write it; empty where there is none.
+    :param parse: the value of a text; it raises ``ValueError`` for one that is no value: it must be ``expected``.
+    :param value: what counts where a session does not set it.
     """
 
     name: str
     default: str
     meaning: str
+    parse: Callable[[str], T]
+    value: T
+    expected: str = ""
     at_start: bool = False
+
+    def of(self, statement: Statement) -> T:
+        """The value in the session of a statement: what is set, or the default.
+
+        :raises HeadwaterError: ``DELTA_ILLEGAL_OPTION``; ``DELTA_INVALID_INTERVAL`` of an interval.
+        """
+        text = statement.confs.get(self.name)
+        if text is None:
+            return self.value
+        try:
+            return self.parse(text)
+        except ValueError:
+            raise illegal_option(self.name, text, f"must be {self.expected}") from None
 
     @property
     def prefix(self) -> str:
@@ -35,299 +64,425 @@ class Setting:
         return self.prefix != self.name
 
 
+_listed: list[Setting[Any]] = []
+
+
+def _setting(
+    name: str, default: str, meaning: str, parse: Callable[[str], T], value: T, expected: str = ""
+) -> Setting[T]:
+    setting = Setting(name, default, meaning, parse, value, expected)
+    _listed.append(setting)
+    return setting
+
+
+def _parsed(name: str, default: str, meaning: str, parse: Callable[[str], T], expected: str = "") -> Setting[T]:
+    return _setting(name, default, meaning, parse, parse(default), expected)
+
+
+def _elsewhere(name: str, default: str, meaning: str, *, at_start: bool = False) -> None:
+    """One that the JVM reads, that counts at Spark's start, or that stands for many."""
+    _listed.append(Setting(name, default, meaning, str, None, at_start=at_start))
+
+
+def _is_true(text: str) -> bool:
+    return text.strip().lower() == "true"
+
+
+def _flag(name: str, default: str, meaning: str) -> Setting[bool]:
+    """A switch; whatever is not true is false."""
+    return _parsed(name, default, meaning, _is_true)
+
+
+def _text(name: str, default: str, meaning: str) -> Setting[str | None]:
+    return _setting(name, default, meaning, str, default or None)
+
+
+def _choice(name: str, default: str, other: str, meaning: str) -> Setting[str]:
+    """One of two words; whatever is not the other is the default."""
+    return _setting(name, default, meaning, lambda text: other if text.lower() == other else default, default)
+
+
+def _whole_number(text: str) -> int:
+    if not text.strip().isdecimal():
+        raise ValueError(text)
+    return int(text)
+
+
+_WHOLE = "a whole number, 0 or more"
+
+
+def _whole(name: str, default: str, meaning: str) -> Setting[int]:
+    """A number of things, or of bytes."""
+    return _setting(name, default, meaning, _whole_number, parse_bytes(default), _WHOLE)
+
+
+def _whole_if_set(name: str, default: str, meaning: str) -> Setting[int | None]:
+    """The same; ``default`` says in words what counts where it is not set."""
+    return _setting(name, default, meaning, _whole_number, None, _WHOLE)
+
+
+def _number_above_0(text: str) -> int | None:
+    """None for what is none: it is maintenance that asks, which never fails."""
+    return int(text) if text.isdecimal() and int(text) > 0 else None
+
+
+def _checked(parse: Callable[[str], T], holds: Callable[[T], bool]) -> Callable[[str], T]:
+    def value(text: str) -> T:
+        if not holds(found := parse(text)):
+            raise ValueError(text)
+        return found
+
+    return value
+
+
+def _size(text: str) -> int:
+    """Bytes; a number without a unit is of MiB, as the format's other writers have it."""
+    return parse_bytes(f"{text.strip()}m" if text.strip().isdecimal() else text)
+
+
+def _interval(text: str) -> int:
+    """Milliseconds."""
+    return int(text) if text.strip().isdecimal() else parse_interval(text) if text.strip() else 0
+
+
+#: What switches automatic compaction on. Databricks' ``auto`` and ``legacy`` choose sizes by the table; here they are
+#: as ``true``.
+AUTO = ("true", "auto", "legacy")
+
+
+def _is_auto(text: str) -> bool:
+    return text.strip().lower() in AUTO
+
+
 _DELTA = "spark.databricks.delta"
-SETTINGS: tuple[Setting, ...] = (
-    Setting("spark.headwater.python", "", "the Python that runs the handler process", at_start=True),
-    Setting(
-        "spark.headwater.log.level", "WARN", "the level of the handler's log: DEBUG, INFO, WARN or ERROR", at_start=True
-    ),
-    Setting(
-        "spark.headwater.dml.retrySeconds",
-        "600",
-        "seconds for which a statement that lost to another writer is retried",
-    ),
-    Setting(
-        "spark.headwater.dml.lateFileBytes",
-        "1 MiB; 16 MiB where not local",
-        "average file size from which on UPDATE and MERGE use late materialization",
-    ),
-    Setting(
-        "spark.headwater.merge.smallTargetBytes",
-        "8 MiB",
-        "total size of target files up to which MERGE joins them at once",
-    ),
-    Setting(
-        "spark.headwater.scan.mostJoinKeys",
-        "500000",
-        "dynamic file pruning does not look at the keys of a join's broadcast side that has more",
-    ),
-    Setting(
-        "spark.headwater.scan.mostListedJoinKeys",
-        "2000",
-        "dynamic file pruning takes more distinct keys by their minimum and maximum alone",
-    ),
-    Setting("spark.headwater.stalenessLimit", "0", "how old the version that a query reads may be, like `10 minutes`"),
-    Setting(
-        "spark.headwater.transactions.idleSeconds",
-        "3600",
-        "seconds without a running statement after which a transaction over several statements ends",
-    ),
-    Setting(
-        "spark.headwater.hook.<name>.before",
-        "",
-        "a hook of commits, as `module:function`; `.after` for one that hears of them",
-        at_start=True,
-    ),
-    Setting("spark.headwater.hooks", "", "the hooks that every commit of the session is shown to, separated by commas"),
-    Setting(
-        "spark.headwater.hooks.deadlineSeconds",
-        "10",
-        "seconds after which a commit no longer waits for a hook's answer",
-    ),
-    Setting(
-        "spark.headwater.iceberg.catalog",
-        "",
-        "the name of the Iceberg catalog that tables with `headwater.iceberg.table` are registered in",
-        at_start=True,
-    ),
-    Setting(
-        "spark.headwater.iceberg.catalog.<property>",
-        "",
-        "its properties, over those of pyiceberg's own configuration: `type`, `uri`, `warehouse`",
-        at_start=True,
-    ),
-    Setting(
-        "spark.headwater.cache.directory",
-        "",
-        "a directory of this machine, which Headwater makes for its user alone: columns of large checkpoints are kept "
-        "there, mapped into memory and shared by all Sparks of that user",
-        at_start=True,
-    ),
-    Setting("spark.headwater.cache.maxBytes", "8 GiB", "bytes that it may hold", at_start=True),
-    Setting("spark.headwater.store.<scheme>", "", "the store for paths of a scheme, as `module:Class`", at_start=True),
-    Setting("spark.headwater.store.<scheme>.*", "", "what that store is configured by", at_start=True),
-    Setting(f"{_DELTA}.schema.autoMerge.enabled", "false", "writes and MERGE may add columns"),
-    Setting(
-        f"{_DELTA}.replaceWhere.dataColumns.enabled",
-        "true",
-        "`replaceWhere` may name columns that are not partition columns",
-    ),
-    Setting(f"{_DELTA}.replaceWhere.constraintCheck.enabled", "true", "rows written with `replaceWhere` must match it"),
-    Setting(f"{_DELTA}.commitInfo.userMetadata", "", "text for `userMetadata` in the history"),
-    Setting(f"{_DELTA}.checkpoint.partSize", "", "maximum actions in one checkpoint file"),
-    Setting(
-        f"{_DELTA}.checkpointV2.topLevelFileFormat",
-        "parquet",
-        "the format of a V2 checkpoint's own file: parquet or json",
-    ),
-    Setting(
-        f"{_DELTA}.catalog.update.enabled",
-        "true",
-        "the metastore's entry of a table has its columns, comments and properties, for other tools; never read here",
-    ),
-    Setting(
-        f"{_DELTA}.catalog.update.longFieldTruncationThreshold",
-        "4000",
-        "characters; if the type of a column has more, the entry has no columns",
-    ),
-    Setting(f"{_DELTA}.write.txnAppId", "", "identifies a writer, so that a repeated write is skipped"),
-    Setting(f"{_DELTA}.write.txnVersion", "", "the number of the write, which grows"),
-    Setting(
-        f"{_DELTA}.write.txnVersion.autoReset.enabled",
-        "false",
-        "the session's txnVersion is unset by each write that uses it, so that the next one is not skipped",
-    ),
-    Setting(f"{_DELTA}.properties.defaults.<name>", "", "the table property `delta.<name>` of new tables"),
-    Setting(
-        f"{_DELTA}.allowArbitraryProperties.enabled",
-        "false",
-        "allows table properties `delta.…` that Headwater does not know",
-    ),
-    Setting(
-        f"{_DELTA}.changeDataFeed.timestampOutOfRange.enabled",
-        "false",
-        "a range of changes may end or start after the newest version",
-    ),
-    Setting(
-        f"{_DELTA}.changeDataFeed.defaultSchemaModeForColumnMappingTable",
-        "endVersion",
-        "or `latest`: the schema for reading changes of a table with column mapping",
-    ),
-    Setting(
-        f"{_DELTA}.autoCompact.enabled",
-        "",
-        "true or false: small files are compacted behind a write; without it, the table's `delta.autoOptimize` and "
-        "`delta.autoOptimize.autoCompact` decide",
-    ),
-    Setting(f"{_DELTA}.autoCompact.minNumFiles", "50", "so many small files in a partition make it due"),
-    Setting(f"{_DELTA}.autoCompact.maxFileSize", "128 MiB", "bytes; files that it makes are no larger"),
-    Setting(f"{_DELTA}.autoCompact.minFileSize", "half of maxFileSize", "bytes; smaller files are small"),
-    Setting(
-        f"{_DELTA}.optimizeWrite.enabled",
-        "",
-        "true or false: rows are gathered before they are written, so that each partition gets few, large files; "
-        "without it, the table's `delta.autoOptimize.optimizeWrite` decides; an option `optimizeWrite` goes first",
-    ),
-    Setting(f"{_DELTA}.optimizeWrite.binSize", "512 MiB", "bytes of shuffle for each file of such a write"),
-    Setting(f"{_DELTA}.optimizeWrite.maxShufflePartitions", "2000", "shuffle partitions of such a write"),
-    Setting(f"{_DELTA}.optimize.minFileSize", "1 GiB", "bytes; OPTIMIZE writes smaller files together"),
-    Setting(
-        f"{_DELTA}.optimize.maxFileSize", "1 GiB", "bytes; files that OPTIMIZE and other rewrites make are no larger"
-    ),
-    Setting(
-        f"{_DELTA}.optimize.maxDeletedRowsRatio",
-        "0.05",
-        "OPTIMIZE writes files again of whose rows a larger part is deleted",
-    ),
-    Setting(f"{_DELTA}.optimize.batchSize", "100 GiB", "bytes that one commit of OPTIMIZE compacts"),
-    Setting(
-        f"{_DELTA}.optimize.clustering.mergeStrategy.minCubeSize.threshold",
-        "100 GiB",
-        "bytes from which on what was clustered together is merged with nothing more",
-    ),
-    Setting(
-        f"{_DELTA}.optimize.clustering.mergeStrategy.minCubeSize.targetCubeSize",
-        "150 GiB",
-        "bytes that OPTIMIZE clusters together at most",
-    ),
-    Setting(
-        f"{_DELTA}.optimize.zorder.checkStatsCollection.enabled",
-        "true",
-        "ZORDER BY takes only columns with statistics",
-    ),
-    Setting(
-        f"{_DELTA}.rowTracking.backfill.maxNumFilesPerCommit",
-        "100000",
-        "files that get row ids, or lose them, in one commit",
-    ),
-    Setting(
-        f"{_DELTA}.tableFeatures.fastDropFeature.enabled",
-        "true",
-        "DROP FEATURE protects the history with checkpoints, and need not wait for its retention",
-    ),
-    Setting(
-        f"{_DELTA}.updateAndMergeCastingFollowsAnsiEnabledFlag",
-        "false",
-        "UPDATE and MERGE cast as `spark.sql.ansi.enabled` says, whatever `spark.sql.storeAssignmentPolicy` is",
-    ),
-    Setting(
-        f"{_DELTA}.retentionDurationCheck.enabled",
-        "true",
-        "VACUUM refuses to retain files for less than `delta.deletedFileRetentionDuration`; without the check, it may "
-        "delete what running statements need",
-    ),
-    Setting(
-        f"{_DELTA}.constraints.allowUnenforcedNotNull.enabled",
-        "false",
-        "CREATE, REPLACE and ADD COLUMN ignore NOT NULL inside arrays and maps, which cannot be enforced; without the "
-        "setting, they refuse it",
-    ),
-    Setting(
-        f"{_DELTA}.constraints.assumesDropIfExists.enabled",
-        "false",
-        "DROP CONSTRAINT of one that is not there is no error",
-    ),
-    Setting(
-        f"{_DELTA}.alterLocation.bypassSchemaCheck",
-        "false",
-        "ALTER TABLE … SET LOCATION may lead to a table of other columns",
-    ),
-    Setting(f"{_DELTA}.vacuum.lite.enabled", "false", "VACUUM is VACUUM LITE where it does not say FULL"),
-    Setting(f"{_DELTA}.vacuum.logging.enabled", "true", "VACUUM records its start and its end in the table's history"),
-    Setting(
-        f"{_DELTA}.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration",
-        "true",
-        "versions that were replaced longer ago than `delta.deletedFileRetentionDuration` cannot be read or restored",
-    ),
-    Setting(
-        f"{_DELTA}.streaming.allowSourceColumn<change>",
-        "",
-        "`Rename`, `Drop`, `RenameAndDrop` or `TypeChange`: a stream with a schema log reads on through such changes; "
-        "`always`, or with the suffix `.ckpt_<hash>` a version",
-    ),
-    Setting(
-        f"{_DELTA}.streaming.allowSchemaLocationOutsideCheckpointLocation",
-        "false",
-        "the schema log of a stream may lie outside its checkpoint",
-    ),
-    Setting(
-        f"{_DELTA}.streaming.schemaTracking.mergeConsecutiveSchemaChanges.enabled",
-        "true",
-        "a stream with a schema log takes consecutive changes of the definition, without data in between, as one",
-    ),
-    Setting(
-        f"{_DELTA}.streaming.schemaTracking.metadataPathCheck.enabled",
-        "true",
-        "a schema log belongs to one source of one stream",
-    ),
-    Setting(
-        f"{_DELTA}.streaming.unsafeReadOnIncompatibleColumnMappingSchemaChanges.enabled",
-        "false",
-        "a stream reads on although columns were renamed or dropped; it may misread rows",
-    ),
-    Setting(
-        f"{_DELTA}.streaming.unsafeReadOnIncompatibleSchemaChangesDuringStreamStart.enabled",
-        "false",
-        "a stream does not compare the version it goes on from with the newest one; it may misread rows",
-    ),
-    Setting(
-        f"{_DELTA}.streaming.unsafeReadOnNullabilityChange.enabled",
-        "false",
-        "a stream reads on although a NOT NULL column may hold nulls now",
-    ),
-    Setting(
-        f"{_DELTA}.streaming.unsafeReadOnPartitionColumnChanges.enabled",
-        "false",
-        "a stream reads on although the partition columns changed",
-    ),
-    Setting(
-        f"{_DELTA}.convert.useMetadataLog",
-        "true",
-        "CONVERT TO DELTA takes the files that a stream's log (`_spark_metadata`) has, where a folder has one",
-    ),
-    Setting(
-        f"{_DELTA}.convert.useCatalogPartitions",
-        "true",
-        "CONVERT TO DELTA of a catalog's table takes the partitions that the catalog has, not all folders",
-    ),
-    Setting(
-        f"{_DELTA}.convert.useCatalogSchema",
-        "true",
-        "CONVERT TO DELTA of a catalog's table takes the catalog's columns, not those of the files",
-    ),
-    Setting(
-        f"{_DELTA}.convert.partitionValues.ignoreCastFailure",
-        "false",
-        "CONVERT TO DELTA makes partition values null that are none of their column's type",
-    ),
-    Setting(
-        f"{_DELTA}.convert.metadataCheck.enabled",
-        "true",
-        "CONVERT TO DELTA, run again, refuses properties of the catalog that the log has not; else adds them",
-    ),
-    Setting(
-        f"{_DELTA}.typeWidening.allowTypeChangeStreamingDeltaSource",
-        "true",
-        "a stream reads on with a column's wider type after a restart",
-    ),
-    Setting(
-        f"{_DELTA}.uniform.iceberg.sync.convert.enabled",
-        "false",
-        "a statement waits until the Iceberg metadata of its commit is written",
-    ),
-    Setting(
-        f"{_DELTA}.typeWidening.enableStreamingSchemaTracking",
-        "false",
-        "a column's wider type needs a schema log, as a new name does",
-    ),
-    Setting(
-        "spark.databricks.optimizer.dynamicFilePruning",
-        "true",
-        "the keys of a join's broadcast side and the values of scalar subqueries prune the files of a scan before it "
-        "starts",
-    ),
-    Setting("spark.databricks.optimizer.deltaTableFilesThreshold", "2", "scans of fewer files are not pruned so"),
+_elsewhere("spark.headwater.python", "", "the Python that runs the handler process", at_start=True)
+_elsewhere(
+    "spark.headwater.log.level", "WARN", "the level of the handler's log: DEBUG, INFO, WARN or ERROR", at_start=True
 )
+RETRY_SECONDS = _whole(
+    "spark.headwater.dml.retrySeconds", "600", "seconds for which a statement that lost to another writer is retried"
+)
+LATE_FILE_BYTES = _whole_if_set(
+    "spark.headwater.dml.lateFileBytes",
+    "1 MiB; 16 MiB where not local",
+    "average file size from which on UPDATE and MERGE use late materialization",
+)
+SMALL_TARGET = _whole(
+    "spark.headwater.merge.smallTargetBytes", "8 MiB", "total size of target files up to which MERGE joins them at once"
+)
+_elsewhere(
+    "spark.headwater.scan.mostJoinKeys",
+    "500000",
+    "dynamic file pruning does not look at the keys of a join's broadcast side that has more",
+)
+_elsewhere(
+    "spark.headwater.scan.mostListedJoinKeys",
+    "2000",
+    "dynamic file pruning takes more distinct keys by their minimum and maximum alone",
+)
+STALENESS_LIMIT = _parsed(
+    "spark.headwater.stalenessLimit", "0", "how old the version that a query reads may be, like `10 minutes`", _interval
+)
+IDLE_SECONDS = _whole(
+    "spark.headwater.transactions.idleSeconds",
+    "3600",
+    "seconds without a running statement after which a transaction over several statements ends",
+)
+_elsewhere(
+    "spark.headwater.hook.<name>.before",
+    "",
+    "a hook of commits, as `module:function`; `.after` for one that hears of them",
+    at_start=True,
+)
+HOOKS = _text(
+    "spark.headwater.hooks", "", "the hooks that every commit of the session is shown to, separated by commas"
+)
+HOOKS_DEADLINE = _parsed(
+    "spark.headwater.hooks.deadlineSeconds",
+    "10",
+    "seconds after which a commit no longer waits for a hook's answer",
+    _checked(float, lambda seconds: 0 < seconds < math.inf),
+    "a positive number of seconds",
+)
+_elsewhere(
+    "spark.headwater.iceberg.catalog",
+    "",
+    "the name of the Iceberg catalog that tables with `headwater.iceberg.table` are registered in",
+    at_start=True,
+)
+_elsewhere(
+    "spark.headwater.iceberg.catalog.<property>",
+    "",
+    "its properties, over those of pyiceberg's own configuration: `type`, `uri`, `warehouse`",
+    at_start=True,
+)
+_elsewhere(
+    "spark.headwater.cache.directory",
+    "",
+    "a directory of this machine, which Headwater makes for its user alone: columns of large checkpoints are kept "
+    "there, mapped into memory and shared by all Sparks of that user",
+    at_start=True,
+)
+_elsewhere("spark.headwater.cache.maxBytes", "8 GiB", "bytes that it may hold", at_start=True)
+_elsewhere("spark.headwater.store.<scheme>", "", "the store for paths of a scheme, as `module:Class`", at_start=True)
+_elsewhere("spark.headwater.store.<scheme>.*", "", "what that store is configured by", at_start=True)
+AUTO_MERGE = _flag(f"{_DELTA}.schema.autoMerge.enabled", "false", "writes and MERGE may add columns")
+REPLACES_BY_ANY_COLUMN = _flag(
+    f"{_DELTA}.replaceWhere.dataColumns.enabled",
+    "true",
+    "`replaceWhere` may name columns that are not partition columns",
+)
+REPLACE_CHECKS_ROWS = _flag(
+    f"{_DELTA}.replaceWhere.constraintCheck.enabled", "true", "rows written with `replaceWhere` must match it"
+)
+USER_METADATA = _text(f"{_DELTA}.commitInfo.userMetadata", "", "text for `userMetadata` in the history")
+CHECKPOINT_PART_SIZE: Setting[int | None] = _setting(
+    f"{_DELTA}.checkpoint.partSize", "", "maximum actions in one checkpoint file", _number_above_0, None
+)
+CHECKPOINT_FORMAT = _choice(
+    f"{_DELTA}.checkpointV2.topLevelFileFormat",
+    "parquet",
+    "json",
+    "the format of a V2 checkpoint's own file: parquet or json",
+)
+_elsewhere(
+    f"{_DELTA}.catalog.update.enabled",
+    "true",
+    "the metastore's entry of a table has its columns, comments and properties, for other tools; never read here",
+)
+_elsewhere(
+    f"{_DELTA}.catalog.update.longFieldTruncationThreshold",
+    "4000",
+    "characters; if the type of a column has more, the entry has no columns",
+)
+APPLICATION_ID = _text(f"{_DELTA}.write.txnAppId", "", "identifies a writer, so that a repeated write is skipped")
+APPLICATION_VERSION = _text(f"{_DELTA}.write.txnVersion", "", "the number of the write, which grows")
+RESETS_VERSION = _flag(
+    f"{_DELTA}.write.txnVersion.autoReset.enabled",
+    "false",
+    "the session's txnVersion is unset by each write that uses it, so that the next one is not skipped",
+)
+_elsewhere(f"{_DELTA}.properties.defaults.<name>", "", "the table property `delta.<name>` of new tables")
+ALLOWS_ARBITRARY = _flag(
+    f"{_DELTA}.allowArbitraryProperties.enabled",
+    "false",
+    "allows table properties `delta.…` that Headwater does not know",
+)
+CHANGES_OUT_OF_RANGE = _flag(
+    f"{_DELTA}.changeDataFeed.timestampOutOfRange.enabled",
+    "false",
+    "a range of changes may end or start after the newest version",
+)
+SCHEMA_MODE = _choice(
+    f"{_DELTA}.changeDataFeed.defaultSchemaModeForColumnMappingTable",
+    "endVersion",
+    "latest",
+    "or `latest`: the schema for reading changes of a table with column mapping",
+)
+AUTO_COMPACT: Setting[bool | None] = _setting(
+    f"{_DELTA}.autoCompact.enabled",
+    "",
+    "true or false: small files are compacted behind a write; without it, the table's `delta.autoOptimize` and "
+    "`delta.autoOptimize.autoCompact` decide",
+    _is_auto,
+    None,
+)
+AUTO_COMPACT_FILES = _whole(f"{_DELTA}.autoCompact.minNumFiles", "50", "so many small files in a partition make it due")
+AUTO_COMPACT_MAX_SIZE = _whole(
+    f"{_DELTA}.autoCompact.maxFileSize", "128 MiB", "bytes; files that it makes are no larger"
+)
+AUTO_COMPACT_MIN_SIZE = _whole_if_set(
+    f"{_DELTA}.autoCompact.minFileSize", "half of maxFileSize", "bytes; smaller files are small"
+)
+OPTIMIZE_WRITE: Setting[bool | None] = _setting(
+    f"{_DELTA}.optimizeWrite.enabled",
+    "",
+    "true or false: rows are gathered before they are written, so that each partition gets few, large files; without "
+    "it, the table's `delta.autoOptimize.optimizeWrite` decides; an option `optimizeWrite` goes first",
+    _is_true,
+    None,
+)
+OPTIMIZE_WRITE_BIN_SIZE = _parsed(
+    f"{_DELTA}.optimizeWrite.binSize",
+    "512 MiB",
+    "bytes of shuffle for each file of such a write",
+    _checked(_size, lambda size: size > 0),
+    "a size above 0 like 512m, or a number of MiB",
+)
+#: Above 2000 shuffle partitions, Spark no longer knows the size of each.
+OPTIMIZE_WRITE_PARTITIONS = _whole(
+    f"{_DELTA}.optimizeWrite.maxShufflePartitions", "2000", "shuffle partitions of such a write"
+)
+OPTIMIZE_MIN_SIZE = _whole(f"{_DELTA}.optimize.minFileSize", "1 GiB", "bytes; OPTIMIZE writes smaller files together")
+OPTIMIZE_MAX_SIZE = _whole(
+    f"{_DELTA}.optimize.maxFileSize", "1 GiB", "bytes; files that OPTIMIZE and other rewrites make are no larger"
+)
+OPTIMIZE_DELETED_ROWS = _parsed(
+    f"{_DELTA}.optimize.maxDeletedRowsRatio",
+    "0.05",
+    "OPTIMIZE writes files again of whose rows a larger part is deleted",
+    _checked(float, lambda ratio: 0 <= ratio <= 1),
+    "a number from 0 to 1",
+)
+#: What a long run that is interrupted loses at most. Chosen, not measured.
+OPTIMIZE_BATCH_SIZE = _whole(f"{_DELTA}.optimize.batchSize", "100 GiB", "bytes that one commit of OPTIMIZE compacts")
+LARGEST_MERGED_CUBE = _whole(
+    f"{_DELTA}.optimize.clustering.mergeStrategy.minCubeSize.threshold",
+    "100 GiB",
+    "bytes from which on what was clustered together is merged with nothing more",
+)
+LARGEST_CUBE = _whole(
+    f"{_DELTA}.optimize.clustering.mergeStrategy.minCubeSize.targetCubeSize",
+    "150 GiB",
+    "bytes that OPTIMIZE clusters together at most",
+)
+ZORDER_CHECKS_STATISTICS = _flag(
+    f"{_DELTA}.optimize.zorder.checkStatsCollection.enabled", "true", "ZORDER BY takes only columns with statistics"
+)
+BACKFILL_FILES = _whole(
+    f"{_DELTA}.rowTracking.backfill.maxNumFilesPerCommit",
+    "100000",
+    "files that get row ids, or lose them, in one commit",
+)
+DROPS_BY_CHECKPOINTS = _flag(
+    f"{_DELTA}.tableFeatures.fastDropFeature.enabled",
+    "true",
+    "DROP FEATURE protects the history with checkpoints, and need not wait for its retention",
+)
+_elsewhere(
+    f"{_DELTA}.updateAndMergeCastingFollowsAnsiEnabledFlag",
+    "false",
+    "UPDATE and MERGE cast as `spark.sql.ansi.enabled` says, whatever `spark.sql.storeAssignmentPolicy` is",
+)
+VACUUM_CHECKS_RETENTION = _flag(
+    f"{_DELTA}.retentionDurationCheck.enabled",
+    "true",
+    "VACUUM refuses to retain files for less than `delta.deletedFileRetentionDuration`; without the check, it may "
+    "delete what running statements need",
+)
+UNENFORCED_NOT_NULL = _flag(
+    f"{_DELTA}.constraints.allowUnenforcedNotNull.enabled",
+    "false",
+    "CREATE, REPLACE and ADD COLUMN ignore NOT NULL inside arrays and maps, which cannot be enforced; without the "
+    "setting, they refuse it",
+)
+DROPS_CONSTRAINT_IF_EXISTS = _flag(
+    f"{_DELTA}.constraints.assumesDropIfExists.enabled", "false", "DROP CONSTRAINT of one that is not there is no error"
+)
+LOCATION_BYPASSES_CHECK = _flag(
+    f"{_DELTA}.alterLocation.bypassSchemaCheck",
+    "false",
+    "ALTER TABLE … SET LOCATION may lead to a table of other columns",
+)
+VACUUM_LITE = _flag(f"{_DELTA}.vacuum.lite.enabled", "false", "VACUUM is VACUUM LITE where it does not say FULL")
+VACUUM_LOGGING = _flag(
+    f"{_DELTA}.vacuum.logging.enabled", "true", "VACUUM records its start and its end in the table's history"
+)
+ENFORCES_RETENTION = _flag(
+    f"{_DELTA}.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration",
+    "true",
+    "versions that were replaced longer ago than `delta.deletedFileRetentionDuration` cannot be read or restored",
+)
+_elsewhere(
+    f"{_DELTA}.streaming.allowSourceColumn<change>",
+    "",
+    "`Rename`, `Drop`, `RenameAndDrop` or `TypeChange`: a stream with a schema log reads on through such changes; "
+    "`always`, or with the suffix `.ckpt_<hash>` a version",
+)
+SCHEMA_LOG_OUTSIDE = _flag(
+    f"{_DELTA}.streaming.allowSchemaLocationOutsideCheckpointLocation",
+    "false",
+    "the schema log of a stream may lie outside its checkpoint",
+)
+MERGES_SCHEMA_CHANGES = _flag(
+    f"{_DELTA}.streaming.schemaTracking.mergeConsecutiveSchemaChanges.enabled",
+    "true",
+    "a stream with a schema log takes consecutive changes of the definition, without data in between, as one",
+)
+SCHEMA_LOG_CHECKS_SOURCE = _flag(
+    f"{_DELTA}.streaming.schemaTracking.metadataPathCheck.enabled",
+    "true",
+    "a schema log belongs to one source of one stream",
+)
+UNSAFE_RENAMES = _flag(
+    f"{_DELTA}.streaming.unsafeReadOnIncompatibleColumnMappingSchemaChanges.enabled",
+    "false",
+    "a stream reads on although columns were renamed or dropped; it may misread rows",
+)
+UNSAFE_START = _flag(
+    f"{_DELTA}.streaming.unsafeReadOnIncompatibleSchemaChangesDuringStreamStart.enabled",
+    "false",
+    "a stream does not compare the version it goes on from with the newest one; it may misread rows",
+)
+UNSAFE_NULLS = _flag(
+    f"{_DELTA}.streaming.unsafeReadOnNullabilityChange.enabled",
+    "false",
+    "a stream reads on although a NOT NULL column may hold nulls now",
+)
+UNSAFE_PARTITIONING = _flag(
+    f"{_DELTA}.streaming.unsafeReadOnPartitionColumnChanges.enabled",
+    "false",
+    "a stream reads on although the partition columns changed",
+)
+CONVERT_USES_STREAM_LOG = _flag(
+    f"{_DELTA}.convert.useMetadataLog",
+    "true",
+    "CONVERT TO DELTA takes the files that a stream's log (`_spark_metadata`) has, where a folder has one",
+)
+CONVERT_USES_CATALOG_PARTITIONS = _flag(
+    f"{_DELTA}.convert.useCatalogPartitions",
+    "true",
+    "CONVERT TO DELTA of a catalog's table takes the partitions that the catalog has, not all folders",
+)
+CONVERT_USES_CATALOG_SCHEMA = _flag(
+    f"{_DELTA}.convert.useCatalogSchema",
+    "true",
+    "CONVERT TO DELTA of a catalog's table takes the catalog's columns, not those of the files",
+)
+CONVERT_IGNORES_CAST_FAILURE = _flag(
+    f"{_DELTA}.convert.partitionValues.ignoreCastFailure",
+    "false",
+    "CONVERT TO DELTA makes partition values null that are none of their column's type",
+)
+CONVERT_CHECKS_METADATA = _flag(
+    f"{_DELTA}.convert.metadataCheck.enabled",
+    "true",
+    "CONVERT TO DELTA, run again, refuses properties of the catalog that the log has not; else adds them",
+)
+STREAM_WIDENS = _flag(
+    f"{_DELTA}.typeWidening.allowTypeChangeStreamingDeltaSource",
+    "true",
+    "a stream reads on with a column's wider type after a restart",
+)
+WAITS_FOR_ICEBERG = _flag(
+    f"{_DELTA}.uniform.iceberg.sync.convert.enabled",
+    "false",
+    "a statement waits until the Iceberg metadata of its commit is written",
+)
+STREAM_TRACKS_WIDENING = _flag(
+    f"{_DELTA}.typeWidening.enableStreamingSchemaTracking",
+    "false",
+    "a column's wider type needs a schema log, as a new name does",
+)
+_elsewhere(
+    "spark.databricks.optimizer.dynamicFilePruning",
+    "true",
+    "the keys of a join's broadcast side and the values of scalar subqueries prune the files of a scan before it "
+    "starts",
+)
+_elsewhere("spark.databricks.optimizer.deltaTableFilesThreshold", "2", "scans of fewer files are not pruned so")
+
+SETTINGS: tuple[Setting[Any], ...] = tuple(_listed)
+
+# Spark's own
+CASE_SENSITIVE = Setting("spark.sql.caseSensitive", "false", "", _is_true, False)
+IGNORE_CORRUPT_FILES = Setting("spark.sql.files.ignoreCorruptFiles", "false", "", _is_true, False)
+IGNORE_MISSING_FILES = Setting("spark.sql.files.ignoreMissingFiles", "false", "", _is_true, False)
+MOST_RECORDS_PER_FILE = Setting("spark.sql.files.maxRecordsPerFile", "0", "", str, "0")
+PARTITION_OVERWRITE_MODE = Setting("spark.sql.sources.partitionOverwriteMode", "static", "", str, "static")
+
+#: The transaction of a session, which Headwater itself sets.
+TRANSACTION = Setting("spark.headwater.transaction", "", "", str, "")
 
 _CONVERT = "a conversion refuses by name what a Delta table cannot have, such as changed partitioning"
 _OTHER_FORMATS = "no metadata of Hudi is written"
@@ -391,7 +546,7 @@ UNUSED_VALUES: Mapping[str, tuple[str, str]] = {
 }
 
 #: Names of the code's own, which no user sets.
-INTERNAL = ("spark.headwater.job", "spark.headwater.transaction")
+INTERNAL = ("spark.headwater.job", TRANSACTION.name)
 
 
 def markdown() -> str:

@@ -21,12 +21,13 @@ from headwater.protocol.file_names import commit_name, log_directory
 from headwater.protocol.types import PrimitiveType, StructField, StructType
 from headwater.statements.calls import own_statement, reads
 from headwater.statements.commit import open_transactions
-from headwater.statements.commit.committing import USER_METADATA, follow_up, for_session
+from headwater.statements.commit.committing import follow_up, for_session
 from headwater.statements.commit.created_tables import check_names, register
 from headwater.statements.commit.hooks import Hooks, Proposed
-from headwater.statements.commit.open_transactions import SETTING, OpenTransaction
+from headwater.statements.commit.open_transactions import OpenTransaction
 from headwater.statements.commit.opening import CACHE
 from headwater.statements.files.missing_changes import record_missing_changes
+from headwater.statements.settings import TRANSACTION, USER_METADATA
 from headwater.transaction import Transaction
 from headwater.transaction.commit_info import Provenance, default_engine_info
 from headwater.transaction.composing import composed
@@ -73,7 +74,7 @@ def begin_transaction(request: TransactionRequest, statement: Statement) -> Rows
     arguments = request.arguments
     serializable = arguments.isolation == "serializable"
     opened = open_transactions.begin(statement, CACHE, serializable=serializable, of_script=arguments.script)
-    statement.set_conf(SETTING, opened.id)
+    statement.set_conf(TRANSACTION.name, opened.id)
     return RowsAnswer(rows=[])
 
 
@@ -165,7 +166,7 @@ def _check_begun(what: str, request: TransactionRequest, statement: Statement) -
     """That the session has a transaction that the statement may end. A script's own ends with the script: statements
     that followed would be in none.
     """
-    if not statement.conf(SETTING):
+    if not TRANSACTION.of(statement):
         raise HeadwaterError("HEADWATER_NO_TRANSACTION", {"statement": what})
     transaction = open_transactions.known(statement)
     if transaction is not None and transaction.of_script and not request.arguments.script:
@@ -175,7 +176,7 @@ def _check_begun(what: str, request: TransactionRequest, statement: Statement) -
 def _end(transaction: OpenTransaction | None, statement: Statement) -> None:
     if transaction is not None:
         open_transactions.end(transaction)
-    statement.end_transaction(SETTING)
+    statement.end_transaction(TRANSACTION.name)
 
 
 def _member(
@@ -183,7 +184,7 @@ def _member(
 ) -> Member:
     said = [commit.prepared.provenance for commit in log.commits]
     user_metadata = next((each.user_metadata for each in reversed(said) if each.user_metadata), None)
-    user_metadata = user_metadata or statement.conf(USER_METADATA)
+    user_metadata = user_metadata or USER_METADATA.of(statement)
     operation, parameters, metrics = _told(said)
     path = txn.table_path
 

@@ -27,11 +27,8 @@ class Stub:
     """A statement whose table is another one in each test."""
 
     def __init__(self, seconds: int) -> None:
-        self.seconds, self.cancelled, self.discarded = seconds, False, 0
-
-    def whole_number(self, name: str, default: int) -> int:
-        assert (name, default) == ("spark.headwater.dml.retrySeconds", 600)
-        return self.seconds
+        self.confs = {"spark.headwater.dml.retrySeconds": str(seconds)}
+        self.cancelled, self.discarded = False, 0
 
     def check_cancelled(self) -> None:
         if self.cancelled:

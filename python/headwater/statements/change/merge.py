@@ -60,7 +60,6 @@ from headwater.statements.change.source_keys import (
 )
 from headwater.statements.change.strategy import (
     SMALL_SOURCE_BYTES,
-    SMALL_TARGET_BYTES,
     Facts,
     Inserts,
     Needed,
@@ -69,8 +68,7 @@ from headwater.statements.change.strategy import (
 )
 from headwater.statements.change.update import check_identity_unassigned
 from headwater.statements.files.data_footers import live_rows
-
-_SMALL_TARGET = "spark.headwater.merge.smallTargetBytes"
+from headwater.statements.settings import SMALL_TARGET
 
 
 @call(commits=True, in_transaction=True)
@@ -270,7 +268,7 @@ def _facts(attempt: Attempt, files: pa.Table, *, fills_identities: bool) -> Fact
 
 def small_target_bytes(statement: Statement) -> int:
     """Bytes up to which all files of a target are read: finding those that can have the source's keys takes longer."""
-    return statement.whole_number(_SMALL_TARGET, SMALL_TARGET_BYTES)
+    return SMALL_TARGET.of(statement)
 
 
 def _read_keys(statement: Statement, source: int, keys: Sequence[Key], runs_jobs: bool) -> SourceKeys | None:

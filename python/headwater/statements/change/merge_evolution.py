@@ -18,7 +18,8 @@ from headwater.schema.generated import generated_columns
 from headwater.schema.identity import identity_columns
 from headwater.statements.calls import reads
 from headwater.statements.commit.opening import open_same
-from headwater.statements.write.evolving import AUTO_MERGE, grown_schema
+from headwater.statements.settings import AUTO_MERGE
+from headwater.statements.write.evolving import grown_schema
 from headwater.statements.write.insert import evolved
 
 
@@ -37,7 +38,7 @@ def merge_target(request: MergeTargetRequest, statement: Statement) -> MergeTarg
         *(column.name.lower() for column in generated_columns(table)),
         *(column.name.lower() for column in identity_columns(table)),
     ]
-    evolves = request.with_schema_evolution or statement.flag(AUTO_MERGE)
+    evolves = request.with_schema_evolution or AUTO_MERGE.of(statement)
     answer = MergeTargetAnswer(target=None, computed=computed, evolves=evolves)
     if not evolves:
         return answer

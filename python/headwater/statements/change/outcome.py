@@ -33,6 +33,7 @@ from headwater.statements.files.copied_rows import check_none_lost, copy_job
 from headwater.statements.files.data_footers import live_rows, physical_rows
 from headwater.statements.files.row_ids import with_row_ids
 from headwater.statements.files.rows import STATIC_PLAN_SETTINGS, Written, describe_files, is_void, specification
+from headwater.statements.settings import MOST_RECORDS_PER_FILE
 from headwater.transaction.row_level import Mark, marked_file
 
 #: A single file up to this size is rewritten by the job that looks for the rows to replace, though it may have none
@@ -106,8 +107,7 @@ def run_job(
 
 def _cuts_files(attempt: Attempt, specification: WriteSpecification) -> bool:
     """Whether a task begins another file after some number of rows, which may part a pair."""
-    name = "maxRecordsPerFile"
-    most = specification.options.get(name) or attempt.statement.conf(f"spark.sql.files.{name}") or "0"
+    most = specification.options.get("maxRecordsPerFile") or MOST_RECORDS_PER_FILE.of(attempt.statement)
     return most.strip().isdecimal() and int(most) > 0
 
 

@@ -18,9 +18,9 @@ from headwater.protocol.types import PRIMITIVES, DataType, DecimalType, Primitiv
 from headwater.sql.composing import Relation
 from headwater.statements.change.attempt import Attempt
 from headwater.statements.files.scans import file_list, pinned_version
+from headwater.statements.settings import LATE_FILE_BYTES
 from headwater.stores import LocalStore
 
-_LATE = "spark.headwater.dml.lateFileBytes"
 #: Late materialization opens a file a second time, which does not pay for files of fewer bytes (bench case
 #: ``update-few``). The second size is for files that are not local.
 _LATE_FILE_BYTES, _LATE_REMOTE_FILE_BYTES = 1 << 20, 16 << 20
@@ -95,7 +95,8 @@ def _late_columns(attempt: Attempt, files: pa.Table) -> list[str]:
     """The columns for late materialization: flat ones that are not in the condition, of files that are large enough."""
     request = attempt.request
     least = _LATE_FILE_BYTES if isinstance(attempt.snapshot.store, LocalStore) else _LATE_REMOTE_FILE_BYTES
-    least = attempt.statement.whole_number(_LATE, least)
+    if (given := LATE_FILE_BYTES.of(attempt.statement)) is not None:
+        least = given
     if request.message.condition is None or total_bytes(files) < least * files.num_rows:
         return []
     return [

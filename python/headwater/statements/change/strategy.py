@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 from headwater.statements.files.rows import SMALL_JOB_BYTES
+from headwater.statements.settings import SMALL_TARGET
 
 #: Targets up to this size are joined at once: to read the source's keys first would cost more than it saves (bench case
-#: ``merge-small``). Default of ``spark.headwater.merge.smallTargetBytes``.
-SMALL_TARGET_BYTES = 8 << 20
+#: ``merge-small``). For the strategies that no setting changes.
+SMALL_TARGET_BYTES = SMALL_TARGET.value
 #: Sources up to this size are broadcast, and cached where they are read twice (bench cases ``merge-vectors`` and
 #: ``merge-copy``, whose source is smaller).
 SMALL_SOURCE_BYTES = 64 << 20

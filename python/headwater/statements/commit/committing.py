@@ -32,19 +32,20 @@ from headwater.statements.commit.hooks import Hooks, Proposed
 from headwater.statements.commit.manifests import keep_up
 from headwater.statements.commit.opening import CACHE, Location, Options, locate
 from headwater.statements.commit.small_files import compact_if_due, partition_of
+from headwater.statements.settings import (
+    APPLICATION_ID,
+    APPLICATION_VERSION,
+    CHECKPOINT_FORMAT,
+    CHECKPOINT_PART_SIZE,
+    RESETS_VERSION,
+    USER_METADATA,
+    WAITS_FOR_ICEBERG,
+)
 from headwater.transaction import Committed, Transaction
 from headwater.transaction.commit_info import default_engine_info
 from headwater.transaction.maintenance import wait_for_iceberg
 
 _LOG = logging.getLogger(__name__)
-_APP_ID = "spark.databricks.delta.write.txnAppId"
-_APP_VERSION = "spark.databricks.delta.write.txnVersion"
-#: Whether the session's version is taken back once a write has used it.
-_RESETS_VERSION = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
-_PART_SIZE = "spark.databricks.delta.checkpoint.partSize"
-_TOP_LEVEL = "spark.databricks.delta.checkpointV2.topLevelFileFormat"
-_WAITS_FOR_ICEBERG = "spark.databricks.delta.uniform.iceberg.sync.convert.enabled"
-USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
 def check_target(table: str, statement: Statement, snapshot: Snapshot | None) -> Location:
@@ -90,10 +91,8 @@ def _row_predicate(statement: Statement, sql: str, schema: str) -> Predicate | N
 
 def _checkpoint_layout(statement: Statement) -> Layout:
     """What the session asks of checkpoints; invalid values are ignored, because maintenance never fails."""
-    size, top_level = statement.conf(_PART_SIZE) or "", (statement.conf(_TOP_LEVEL) or "").lower()
-    return Layout(
-        int(size) if size.isdecimal() and int(size) > 0 else None, "json" if top_level == "json" else "parquet"
-    )
+    is_json = CHECKPOINT_FORMAT.of(statement) == "json"
+    return Layout(CHECKPOINT_PART_SIZE.of(statement), "json" if is_json else "parquet")
 
 
 def commit(
@@ -127,7 +126,7 @@ def commit(
     answered = None if counts is None else list(counts)
     # Within a transaction over several statements, what follows a commit waits for COMMIT.
     hooks = None if txn.store.is_provisional else Hooks(txn, statement)
-    user_metadata = options.get("usermetadata") or statement.conf(USER_METADATA)
+    user_metadata = options.get("usermetadata") or USER_METADATA.of(statement)
 
     def on_begin(version: int, transaction_id: str) -> None:
         if not is_last:
@@ -164,7 +163,7 @@ def follow_up(txn: Transaction, statement: Statement, hooks: Hooks, committed: C
     if txn.redefines:
         statement.definition_changed()
     keep_up(txn, committed)
-    if statement.flag(_WAITS_FOR_ICEBERG):
+    if WAITS_FOR_ICEBERG.of(statement):
         wait_for_iceberg(txn.table_path)
     # The next commit that mirrors the other table would bring back its files.
     if not txn.mirrors and (written := txn.partitions_written):
@@ -177,8 +176,8 @@ def idempotence(options: Options, statement: Statement) -> tuple[str, int] | Non
     :raises HeadwaterError: ``DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS`` where only one of the two is given,
         ``DELTA_ILLEGAL_OPTION``.
     """
-    app_id = options.get("txnappid") or statement.conf(_APP_ID)
-    version = options.get("txnversion") or statement.conf(_APP_VERSION)
+    app_id = options.get("txnappid") or APPLICATION_ID.of(statement)
+    version = options.get("txnversion") or APPLICATION_VERSION.of(statement)
     if app_id is None and version is None:
         return None
     if app_id is None or version is None:
@@ -211,8 +210,9 @@ def reset_version(options: Options, statement: Statement) -> None:
     """Take the session's ``txnVersion`` back, if it is the one used and the session asks for it: else the next write
     would be skipped without a word unless the user thinks of another version.
     """
-    if statement.flag(_RESETS_VERSION) and "txnversion" not in options and statement.conf(_APP_VERSION) is not None:
-        statement.unset_conf(_APP_VERSION)
+    used = "txnversion" not in options and APPLICATION_VERSION.of(statement) is not None
+    if used and RESETS_VERSION.of(statement):
+        statement.unset_conf(APPLICATION_VERSION.name)
 
 
 def removals(files: pa.Table, data_change: bool = True) -> list[RemoveFile]:

@@ -18,8 +18,7 @@ from headwater.statements.calls import reads
 from headwater.statements.commit import open_transactions
 from headwater.statements.commit.open_transactions import not_in_transaction
 from headwater.statements.commit.opening import locate_itself
-
-_CASE_SENSITIVE = "spark.sql.caseSensitive"
+from headwater.statements.settings import CASE_SENSITIVE
 
 
 def check_creatable(request: CreateTableRequest, statement: Statement, *, exists: bool) -> None:
@@ -50,14 +49,14 @@ def note_created(request: CreateTableRequest, statement: Statement) -> None:
         created = CreatedTable(
             identifier=request.identifier, table=request.table, external=request.external, comment=request.comment
         )
-        transaction.note_created(created, exact=statement.flag(_CASE_SENSITIVE))
+        transaction.note_created(created, exact=CASE_SENSITIVE.of(statement))
 
 
 @reads
 def created_table(request: CreatedTableRequest, statement: Statement) -> CreatedTable:
     """The table of a name that the session's transaction creates."""
     transaction = open_transactions.current(statement)
-    exact = statement.flag(_CASE_SENSITIVE)
+    exact = CASE_SENSITIVE.of(statement)
     found = None if transaction is None else transaction.created_as(request.identifier, exact=exact)
     return found or CreatedTable(identifier=request.identifier)
 

@@ -29,13 +29,14 @@ from typing import Any
 
 from headwater import backoff
 from headwater.bridge.statement import Statement
-from headwater.errors import HeadwaterError, illegal_option
+from headwater.errors import HeadwaterError
 from headwater.hooks import PREFIX, Commit, Hook, Veto, configured, load
 from headwater.log.commits import commit_info_of
 from headwater.log.history import CommitEntry, history
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.file_names import CommitName, commit_name, log_directory, parse_name, version_prefix
 from headwater.recent import Recent
+from headwater.statements.settings import HOOKS, HOOKS_DEADLINE
 from headwater.stores import Store
 from headwater.transaction import Transaction
 from headwater.transaction.prepared import PreparedCommit
@@ -44,9 +45,6 @@ from headwater.transaction.transaction import Committed
 _LOG = logging.getLogger(__name__)
 #: The table property that names the hooks of a table's commits, separated by commas.
 PROPERTY = "headwater.hooks"
-_SETTING = "spark.headwater.hooks"
-_DEADLINE = "spark.headwater.hooks.deadlineSeconds"
-_DEFAULT_DEADLINE = 10.0
 #: How often a version is shown to a hook that fails.
 TRIES = 4
 
@@ -96,10 +94,10 @@ class Hooks:
     """
 
     def __init__(self, txn: Transaction, statement: Statement) -> None:
-        named = _names(statement.conf(_SETTING)) | _names(txn.metadata.configuration.get(PROPERTY))
+        named = _names(HOOKS.of(statement)) | _names(txn.metadata.configuration.get(PROPERTY))
         self._txn = txn
         self._hooks = [_hook(name, txn) for name in named]
-        self._deadline = _deadline(statement) if self._hooks else 0.0
+        self._deadline = HOOKS_DEADLINE.of(statement) if self._hooks else 0.0
 
     def __bool__(self) -> bool:
         return bool(self._hooks)
@@ -195,17 +193,6 @@ def _not_usable(name: str, txn: Transaction, reason: str) -> HeadwaterError:
 
 def _in_words(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
-
-
-def _deadline(statement: Statement) -> float:
-    text = statement.conf(_DEADLINE)
-    try:
-        seconds = _DEFAULT_DEADLINE if text is None else float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 < seconds < float("inf"):
-        raise illegal_option(_DEADLINE, str(text), "must be a positive number of seconds")
-    return seconds
 
 
 # After a commit

@@ -21,16 +21,12 @@ from headwater.errors import HeadwaterError
 from headwater.log.groups import may_be_together
 from headwater.log.snapshot import Snapshot
 from headwater.log.snapshot_cache import SnapshotCache
+from headwater.statements.settings import IDLE_SECONDS, TRANSACTION
 from headwater.stores import Store, is_same_place, may_be_same_place
 from headwater.transaction.composing import version_together
 from headwater.transaction.pending import PendingLog
 
 _LOG = logging.getLogger(__name__)
-
-SETTING = "spark.headwater.transaction"
-#: Seconds in which no statement runs, after which a transaction ends.
-_IDLE = "spark.headwater.transactions.idleSeconds"
-_DEFAULT_IDLE = 3600
 
 _open: dict[str, OpenTransaction] = {}
 _lock = Lock()
@@ -239,7 +235,7 @@ def begin(
     """
     if current(statement) is not None:
         raise HeadwaterError("HEADWATER_TRANSACTION_NESTED")
-    idle_seconds = statement.whole_number(_IDLE, _DEFAULT_IDLE)
+    idle_seconds = IDLE_SECONDS.of(statement)
     opened = OpenTransaction(cache, idle_seconds, serializable=serializable, of_script=of_script)
     _end_idle(statement)
     with _lock:
@@ -258,7 +254,7 @@ def _end_idle(statement: Statement) -> None:
 
 def known(statement: Statement) -> OpenTransaction | None:
     """The session's transaction, idle or not; None where it has none that this process knows."""
-    return _open.get(statement.conf(SETTING) or "")
+    return _open.get(TRANSACTION.of(statement))
 
 
 def current(statement: Statement) -> OpenTransaction | None:
@@ -266,7 +262,7 @@ def current(statement: Statement) -> OpenTransaction | None:
 
     :raises HeadwaterError: ``HEADWATER_TRANSACTION_LOST`` where there is none any more.
     """
-    if not statement.conf(SETTING):
+    if not TRANSACTION.of(statement):
         return None
     found = known(statement)
     if found is None or found.is_closed or found.is_idle(statement):

@@ -18,9 +18,9 @@ from headwater.log.segment import list_log
 from headwater.log.snapshot import Snapshot
 from headwater.log.snapshot_cache import SnapshotCache
 from headwater.protocol import properties
-from headwater.protocol.properties import parse_interval
 from headwater.statements.commit import open_transactions
 from headwater.statements.commit.managed import reached
+from headwater.statements.settings import ENFORCES_RETENTION, STALENESS_LIMIT
 from headwater.stores import Store, store_for
 from headwater.transaction.pending import PendingLog
 
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
 CACHE = SnapshotCache()
 #: What opening a table raises where there is none.
 _ABSENT = ("DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY")
-#: Whether old versions can be read only as long as VACUUM leaves their files.
-_ENFORCE_RETENTION = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
-#: An interval like ``10 minutes``, or milliseconds: queries may see a table as it was so long ago.
-_STALENESS_LIMIT = "spark.headwater.stalenessLimit"
 
 
 class Location(NamedTuple):
@@ -95,7 +91,7 @@ def check_files_retained(snapshot: Snapshot, newest: Snapshot, statement: Statem
 
     :raises HeadwaterError: as :func:`check_retention`.
     """
-    if not statement.flag(_ENFORCE_RETENTION, default=True):
+    if not ENFORCES_RETENTION.of(statement):
         return
     if snapshot.version >= newest.version or snapshot.timestamp >= clock.milliseconds() - _retention(newest):
         return
@@ -112,7 +108,7 @@ def check_retention(newest: Snapshot, version: int, timestamp: int, statement: S
     :param timestamp: from when on these files were not needed, in milliseconds since the epoch.
     :raises HeadwaterError: ``DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION``.
     """
-    if version >= newest.version or not statement.flag(_ENFORCE_RETENTION, default=True):
+    if version >= newest.version or not ENFORCES_RETENTION.of(statement):
         return
     if timestamp < clock.milliseconds() - _retention(newest):
         raise HeadwaterError(
@@ -136,8 +132,7 @@ def staleness_limit(statement: Statement) -> int:
 
     :raises HeadwaterError: ``DELTA_INVALID_INTERVAL``.
     """
-    text = (statement.conf(_STALENESS_LIMIT) or "").strip()
-    return 0 if not text else int(text) if text.isdecimal() else parse_interval(text)
+    return STALENESS_LIMIT.of(statement)
 
 
 class SeenTable(Protocol):

@@ -20,6 +20,7 @@ from headwater.statements.commit import open_transactions
 from headwater.statements.commit.committing import idempotence, reset_version
 from headwater.statements.commit.created_tables import register
 from headwater.statements.commit.opening import Options, locate, locate_itself
+from headwater.statements.settings import TRANSACTION
 from headwater.transaction.maintenance import wait_for_maintenance
 
 _LONGEST_MAINTENANCE_SECONDS = 30.0
@@ -48,8 +49,8 @@ def recover_commit(request: RecoverCommitRequest, statement: Statement) -> Commi
             failure = OSError("another process finishes the transaction that it is part of")
             continue
         if info.get("txnId") == commit.txn_id and stands is Standing.STANDS:
-            if statement.conf(open_transactions.SETTING) and open_transactions.known(statement) is None:
-                statement.end_transaction(open_transactions.SETTING)
+            if TRANSACTION.of(statement) and open_transactions.known(statement) is None:
+                statement.end_transaction(TRANSACTION.name)
             _reset_version(data, commit.path, statement)
             register([table for table in commit.created or () if not statement.is_name_taken(table)], statement)
             return CommitAnswer(version=commit.version, counts=commit.counts, rows=commit.rows)

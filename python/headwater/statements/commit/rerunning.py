@@ -16,12 +16,10 @@ from headwater import backoff, counts
 from headwater.bridge.statement import Statement
 from headwater.errors import HeadwaterError
 from headwater.statements.commit.opening import locate
+from headwater.statements.settings import RETRY_SECONDS
 from headwater.transaction.queueing import queue_of
 
 _LOG = logging.getLogger(__name__)
-#: For so many seconds a statement that lost to another writer runs again.
-_RETRY_SECONDS = "spark.headwater.dml.retrySeconds"
-_DEFAULT_RETRY_SECONDS = 600
 #: Conflicts after which the statement may succeed on a newer snapshot. One that has become impossible, as a column was
 #: dropped, is refused when it begins again.
 RETRIED = frozenset(
@@ -68,7 +66,7 @@ def run_again_after_losses(
     :raises HeadwaterError: the last conflict, once ``spark.headwater.dml.retrySeconds`` have passed.
     """
     began = time.monotonic()
-    deadline = began + statement.whole_number(_RETRY_SECONDS, _DEFAULT_RETRY_SECONDS)
+    deadline = began + RETRY_SECONDS.of(statement)
     queue = queue_of(locate(table, statement).path)
     if callable(waits_for_others):
         waits_for_others = queue.length > 0 and waits_for_others()

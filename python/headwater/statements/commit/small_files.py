@@ -20,19 +20,16 @@ from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.partition_values import texts_of
 from headwater.protocol.table_definition import TableDefinition
+from headwater.statements.settings import (
+    AUTO,
+    AUTO_COMPACT,
+    AUTO_COMPACT_FILES,
+    AUTO_COMPACT_MAX_SIZE,
+    AUTO_COMPACT_MIN_SIZE,
+)
 from headwater.transaction.transaction import Committed
 
 _LOG = logging.getLogger(__name__)
-
-_ENABLED = "spark.databricks.delta.autoCompact.enabled"
-_MIN_NUM_FILES = "spark.databricks.delta.autoCompact.minNumFiles"
-_MIN_FILE_SIZE = "spark.databricks.delta.autoCompact.minFileSize"
-_MAX_FILE_SIZE = "spark.databricks.delta.autoCompact.maxFileSize"
-_DEFAULT_MIN_NUM_FILES = 50
-#: Bytes; the default of the format's other writers.
-_DEFAULT_MAX_FILE_SIZE = 128 << 20
-#: What switches it on. Databricks' ``auto`` and ``legacy`` choose sizes by the table; here they are as ``true``.
-_ON = ("true", "auto", "legacy")
 
 #: A partition: its physical columns and the texts of their values, in the order of the names.
 Partition = tuple[tuple[str, str | None], ...]
@@ -52,22 +49,22 @@ class Limits(NamedTuple):
     @staticmethod
     def of(statement: Statement) -> Limits:
         """:raises HeadwaterError: ``DELTA_ILLEGAL_OPTION``."""
-        max_size = statement.whole_number(_MAX_FILE_SIZE, _DEFAULT_MAX_FILE_SIZE)
+        max_size, min_size = AUTO_COMPACT_MAX_SIZE.of(statement), AUTO_COMPACT_MIN_SIZE.of(statement)
         return Limits(
-            max(2, statement.whole_number(_MIN_NUM_FILES, _DEFAULT_MIN_NUM_FILES)),
-            statement.whole_number(_MIN_FILE_SIZE, max_size // 2),
+            max(2, AUTO_COMPACT_FILES.of(statement)),
+            max_size // 2 if min_size is None else min_size,
             max_size,
         )
 
 
 def is_enabled(statement: Statement, definition: TableDefinition) -> bool:
     """Whether the session or the table asks for it."""
-    said = statement.conf(_ENABLED)
+    said = AUTO_COMPACT.of(statement)
     if said is not None:
-        return said.strip().lower() in _ON
+        return said
     if definition.get(properties.AUTO_OPTIMIZE):
         return True
-    return definition.get(properties.AUTO_COMPACT) in _ON
+    return definition.get(properties.AUTO_COMPACT) in AUTO
 
 
 def partition_of(values: Mapping[str, str | None] | Iterable[tuple[str, str | None]] | None) -> Partition:

@@ -30,7 +30,6 @@ from headwater.protocol.clustering import FEATURES as CLUSTERING_FEATURES
 from headwater.protocol.properties import (
     CONSTRAINT_PREFIX,
     PROPERTIES,
-    allows_arbitrary,
     canonical_name,
     check_retention,
     normalize,
@@ -48,9 +47,8 @@ from headwater.statements.define.altering import alter
 from headwater.statements.define.draft import Draft, Operation
 from headwater.statements.define.feature_removal import Work, check_names, remove_mapping, without_mapping
 from headwater.statements.define.unpartitioning import to_clustered
+from headwater.statements.settings import ALLOWS_ARBITRARY, LOCATION_BYPASSES_CHECK
 
-#: Whether ALTER TABLE … SET LOCATION may lead to a table of other columns.
-_BYPASSES_CHECK = "spark.databricks.delta.alterLocation.bypassSchemaCheck"
 #: How properties begin that say how a table is kept: they may ask for features, versions, or files written again.
 _PROPERTIES_THAT_ACT = ("delta.", "headwater.")
 #: What cannot be done yet, as people say it.
@@ -167,7 +165,7 @@ def set_properties(changes: Sequence[SetProperty], draft: Draft) -> Operation:
     given: dict[str, Any] = {change.key: change.value for change in changes}
     if "comment" in given:
         draft.metadata = replace(draft.metadata, description=given.pop("comment"))
-    properties = normalize(given, allow_arbitrary=allows_arbitrary(draft.statement.confs))
+    properties = normalize(given, allow_arbitrary=ALLOWS_ARBITRARY.of(draft.statement))
     _refuse_clustering_alone(properties)
     properties = _without_constraints(properties, before.configuration)
     check_retention(properties, {**before.configuration, **properties})
@@ -227,7 +225,7 @@ def check_same_schema(request: CheckSameSchemaRequest, statement: Statement) -> 
 
     :raises HeadwaterError: ``DELTA_SET_LOCATION_SCHEMA_MISMATCH``; ``DELTA_MISSING_DELTA_TABLE`` where it holds none.
     """
-    if statement.flag(_BYPASSES_CHECK):
+    if LOCATION_BYPASSES_CHECK.of(statement):
         return
     here = open_snapshot(request.table, statement)
     try:

@@ -15,9 +15,8 @@ from headwater.schema import visible
 from headwater.schema.constraints import CHECK, Check, add_constraint, drop_constraint
 from headwater.statements.define.definition import check_constraint
 from headwater.statements.define.draft import Draft, Operation, RowCheck
+from headwater.statements.settings import DROPS_CONSTRAINT_IF_EXISTS
 
-#: Whether DROP CONSTRAINT means DROP CONSTRAINT IF EXISTS.
-_ASSUMES_IF_EXISTS = "spark.databricks.delta.constraints.assumesDropIfExists.enabled"
 _VIOLATED = "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION"
 
 
@@ -50,7 +49,7 @@ def drop_constraints(changes: Sequence[DropConstraint], draft: Draft) -> Operati
     parameters: dict[str, str | None] = {}
     for change in changes:
         before = draft.metadata.configuration
-        if_exists = change.if_exists or draft.statement.flag(_ASSUMES_IF_EXISTS)
+        if_exists = change.if_exists or DROPS_CONSTRAINT_IF_EXISTS.of(draft.statement)
         configuration = drop_constraint(before, change.name, if_exists=if_exists)
         dropped = next((value for key, value in before.items() if key not in configuration), None)
         if configuration != before:

@@ -26,9 +26,9 @@ from headwater.statements.commit.opening import Options, locate, open_snapshot
 from headwater.statements.define.draft import Draft
 from headwater.statements.define.iceberg_table import FORMAT, folder_of, of_iceberg, refuse_partitions
 from headwater.statements.define.parquet_table import OtherFiles, of_parquet
+from headwater.statements.settings import CONVERT_CHECKS_METADATA
 
 _LOG = logging.getLogger(__name__)
-_CHECKS_METADATA = "spark.databricks.delta.convert.metadataCheck.enabled"
 _PARQUET = "parquet"
 
 
@@ -99,13 +99,13 @@ def _already(request: ConvertRequest, statement: Statement) -> CommitAnswer:
     merged = {**before, **for_new_table(request.entry.properties, {})}
     if merged == before:
         return CommitAnswer(version=snapshot.version)
-    if before and statement.flag(_CHECKS_METADATA, default=True):
+    if before and CONVERT_CHECKS_METADATA.of(statement):
         raise HeadwaterError(
             "DELTA_CONVERT_METASTORE_METADATA_MISMATCH",
             {
                 "tableProperties": _pairs(request.entry.properties),
                 "configuration": _pairs(before),
-                "metadataCheckSqlConf": _CHECKS_METADATA,
+                "metadataCheckSqlConf": CONVERT_CHECKS_METADATA.name,
             },
         )
     draft = Draft.of(snapshot, statement, request.entry.name)

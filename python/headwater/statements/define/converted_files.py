@@ -25,11 +25,13 @@ from headwater.protocol.partition_paths import NULL_DIRECTORY, values_of_directo
 from headwater.protocol.types import PrimitiveType, StructField, StructType
 from headwater.sql.composing import Alias, Cast, Column, TableFunction, Text, call, select
 from headwater.statements.commit.opening import Location
+from headwater.statements.settings import (
+    CONVERT_IGNORES_CAST_FAILURE,
+    CONVERT_USES_CATALOG_PARTITIONS,
+    CONVERT_USES_STREAM_LOG,
+)
 from headwater.stores import Tree
 
-_USE_METADATA_LOG = "spark.databricks.delta.convert.useMetadataLog"
-_USE_CATALOG_PARTITIONS = "spark.databricks.delta.convert.useCatalogPartitions"
-_IGNORE_CAST_FAILURE = "spark.databricks.delta.convert.partitionValues.ignoreCastFailure"
 _SINK_LOG = "_spark_metadata"
 _COMPACTED = ".compact"
 _STRING, _TIMESTAMP = PrimitiveType("string"), PrimitiveType("timestamp")
@@ -73,7 +75,7 @@ def find_files(
     tree = _listed(location, statement)
     by_path = {file.path: file for file in tree.files if not _is_hidden_file(file.path) and file.size}
     chosen = _of_stream(location, tree, by_path, statement)
-    uses_catalog = entry is not None and statement.flag(_USE_CATALOG_PARTITIONS, default=True)
+    uses_catalog = entry is not None and CONVERT_USES_CATALOG_PARTITIONS.of(statement)
     found: list[FoundFile] = []
     if chosen is None and entry is not None and uses_catalog and (entry.partitions is not None or not partitions):
         folders = _folders(entry, location)
@@ -132,7 +134,7 @@ def _of_stream(location: Location, tree: Tree, present: Mapping[str, object], st
         # A compacted batch has what was before it, too.
         if folder == _SINK_LOG and number.isdecimal() and (number != name or int(number) not in numbers):
             numbers[int(number)] = file.path
-    if not numbers or not statement.flag(_USE_METADATA_LOG, default=True):
+    if not numbers or not CONVERT_USES_STREAM_LOG.of(statement):
         return None
     first = max((number for number, path in numbers.items() if path.endswith(_COMPACTED)), default=min(numbers))
     paths = [f"{location.path}/{path}" for number, path in sorted(numbers.items()) if number >= first]
@@ -218,7 +220,7 @@ def with_typed_values(
         values: dict[str | None, str | None] = {None: None}
         values.update(_cast(texts, field, statement))
         typed[field.name] = values
-    if statement.flag(_IGNORE_CAST_FAILURE):
+    if CONVERT_IGNORES_CAST_FAILURE.of(statement):
         return [_with(file, typed, partitions) for file in files]
     for file in files:
         for field in partitions:

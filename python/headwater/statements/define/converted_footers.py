@@ -30,8 +30,8 @@ from headwater.protocol.types import (
 from headwater.schema.union import check_distinct, check_readable, union
 from headwater.statements.commit.opening import Location
 from headwater.statements.define.converted_files import FoundFile, not_usable
+from headwater.statements.settings import IGNORE_CORRUPT_FILES
 
-_IGNORE_CORRUPT = "spark.sql.files.ignoreCorruptFiles"
 #: Footers that one job reads, which bounds the memory for its answer.
 _AT_ONCE = 20_000
 _NULL = "null"
@@ -67,7 +67,7 @@ class ReadFooters:
         self.stored: list[StructType] = []
         numbers: dict[str, int] = {}
         problems: list[str | None] = []
-        ignores = refused is None and statement.flag(_IGNORE_CORRUPT)
+        ignores = refused is None and IGNORE_CORRUPT_FILES.of(statement)
         self._refused = refused or (lambda path, reason: not_usable(path, location, reason))
         for start in range(0, len(files), _AT_ONCE):
             some = files[start : start + _AT_ONCE]

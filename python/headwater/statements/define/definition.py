@@ -43,8 +43,8 @@ from headwater.statements import notices
 from headwater.statements.column_uses import refuse_lost_columns
 from headwater.statements.commit.managed import own_properties
 from headwater.statements.commit.opening import open_snapshot
+from headwater.statements.settings import ALLOWS_ARBITRARY, UNENFORCED_NOT_NULL
 
-_UNENFORCED_NOT_NULL = "spark.databricks.delta.constraints.allowUnenforcedNotNull.enabled"
 _CLUSTER_BY = re.compile(r"cluster_by\((.*)\)", re.IGNORECASE | re.DOTALL)
 
 
@@ -134,7 +134,7 @@ def declared_schema(request: CreateTableRequest, statement: Statement) -> Struct
 
 def enforceable(schema: StructType, statement: Statement) -> StructType:
     """The columns as declared; without NOT NULL that cannot be enforced, if the session allows to declare it."""
-    return without_nested_not_null(schema) if statement.flag(_UNENFORCED_NOT_NULL) else schema
+    return without_nested_not_null(schema) if UNENFORCED_NOT_NULL.of(statement) else schema
 
 
 def visible_only(schema: StructType) -> StructType:
@@ -198,7 +198,7 @@ def _configuration(
     if request.save_mode is not None and replaced is not None:
         kept = with_possible_statistics_columns(schema, partition_columns, before)
         return with_column_names({**kept, **for_new_table(request.properties, {})})
-    configuration = for_new_table(request.properties, statement.confs)
+    configuration = for_new_table(request.properties, statement.confs, allow_arbitrary=ALLOWS_ARBITRARY.of(statement))
     check_retention(configuration, configuration)
     notices.of_properties(configuration, request.table)
     if source is not None:

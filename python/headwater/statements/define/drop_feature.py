@@ -50,6 +50,7 @@ from headwater.statements.commit.opening import Options
 from headwater.statements.define.altering import alter
 from headwater.statements.define.draft import Draft, Operation
 from headwater.statements.define.feature_removal import REMOVALS, Removal, Uses, Work, protected_before
+from headwater.statements.settings import DROPS_BY_CHECKPOINTS
 from headwater.suggestions import did_you_mean
 
 _LOG = logging.getLogger(__name__)
@@ -58,8 +59,6 @@ _BARRIER_CHECKPOINTS = 3
 _CHECKPOINT_ATTEMPTS = 3
 #: How many commits are read at a time, which bounds memory.
 _READ_AT_ONCE = 256
-#: If false, features of readers wait for the retention of the log unless TRUNCATE HISTORY names a shorter one.
-_BY_CHECKPOINTS = "spark.databricks.delta.tableFeatures.fastDropFeature.enabled"
 _DAY = 24 * 3600 * 1000
 
 
@@ -83,7 +82,7 @@ def drop_feature(request: DropFeatureRequest, statement: Statement) -> CommitAns
     prepared = drop.prepare()
     if not feature.reader:
         return drop.commit(protects=False)
-    if truncates or not statement.flag(_BY_CHECKPOINTS, True):
+    if truncates or not DROPS_BY_CHECKPOINTS.of(statement):
         drop.truncate_history(prepared)
         return drop.commit(protects=False)
     for _ in range(_BARRIER_CHECKPOINTS):

@@ -38,8 +38,7 @@ from headwater.statements.define.converted_files import find_files, not_usable, 
 from headwater.statements.define.converted_footers import ReadFooters
 from headwater.statements.define.definition import NewTable, define
 from headwater.statements.files.rows import Target, statistics_leaves
-
-_USE_CATALOG_SCHEMA = "spark.databricks.delta.convert.useCatalogSchema"
+from headwater.statements.settings import ALLOWS_ARBITRARY, CONVERT_USES_CATALOG_SCHEMA
 
 
 class OtherFiles(NamedTuple):
@@ -103,7 +102,7 @@ def of_parquet(
     check_target(table, statement, None)
     files = with_typed_values(files, location, partitions, statement)
     footers = ReadFooters(files, location, statement, _most(found, given, statement))
-    if found.entry is not None and statement.flag(_USE_CATALOG_SCHEMA, default=True):
+    if found.entry is not None and CONVERT_USES_CATALOG_SCHEMA.of(statement):
         schema = parse_schema(found.entry.schema)
         footers.check(schema, partitions)
     else:
@@ -186,7 +185,7 @@ def _most(found: OtherFiles, given: Mapping[str, str], statement: Statement) -> 
     """Of how many columns of each file statistics are probably needed. Where a property names others, that shows once
     the table's columns are known.
     """
-    configuration = for_new_table(given, statement.confs)
+    configuration = for_new_table(given, statement.confs, allow_arbitrary=ALLOWS_ARBITRARY.of(statement))
     if not found.statistics or properties.INDEXED_COLUMNS.text(configuration) is not None:
         return 0
     limit = properties.INDEXED_COLUMNS_LIMIT.of(configuration)

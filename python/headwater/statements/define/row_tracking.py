@@ -26,10 +26,8 @@ from headwater.statements.commit.committing import commit, transaction
 from headwater.statements.commit.opening import Options, open_snapshot
 from headwater.statements.define.altering import alter
 from headwater.statements.define.draft import Draft, Operation
+from headwater.statements.settings import BACKFILL_FILES
 
-#: The most files that one commit gives row ids to. The peer's setting of the same name has this default, too.
-_BATCH = "spark.databricks.delta.rowTracking.backfill.maxNumFilesPerCommit"
-_DEFAULT_BATCH = 100_000
 #: Conflicts with a writer that removed a file, marked rows in it or changed the definition: the next look at the table
 #: finds what is left.
 _RETRIED = frozenset({"DELTA_CONCURRENT_DELETE_DELETE", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED"})
@@ -78,7 +76,7 @@ def files_per_commit(statement: Statement) -> int:
 
     :raises HeadwaterError: ``DELTA_ILLEGAL_OPTION``.
     """
-    return max(statement.whole_number(_BATCH, _DEFAULT_BATCH), 1)
+    return max(BACKFILL_FILES.of(statement), 1)
 
 
 def _check(snapshot: Snapshot, given: Mapping[str, str]) -> None:

@@ -26,11 +26,9 @@ from headwater.statements.files.copied_rows import CopiedRows, check_none_lost, 
 from headwater.statements.files.cubes import in_cube_of
 from headwater.statements.files.data_footers import live_rows
 from headwater.statements.files.rows import Target, describe_files
+from headwater.statements.settings import OPTIMIZE_MAX_SIZE
 from headwater.transaction.moved_rows import Copy
 
-MAX_FILE_SIZE = "spark.databricks.delta.optimize.maxFileSize"
-#: Bytes; the default of the format's other writers.
-DEFAULT_FILE_SIZE = 1 << 30
 #: How ``HeadwaterCommitProtocol`` begins the name of a file: with the number of the task that wrote it.
 _PART = re.compile(r"(?:^|/)part-(\d+)-")
 
@@ -40,7 +38,7 @@ def max_file_size(statement: Statement) -> int:
 
     :raises HeadwaterError: ``DELTA_ILLEGAL_OPTION``.
     """
-    return statement.whole_number(MAX_FILE_SIZE, DEFAULT_FILE_SIZE)
+    return OPTIMIZE_MAX_SIZE.of(statement)
 
 
 class Packed(NamedTuple):

@@ -13,20 +13,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from headwater.bridge.statement import Statement
-from headwater.errors import illegal_option
 from headwater.protocol import properties
 from headwater.protocol.columns import quote
 from headwater.protocol.table_definition import TableDefinition
 from headwater.sql.composing import STAR, Query, Rows, select
 from headwater.statements.commit.opening import Options
+from headwater.statements.settings import OPTIMIZE_WRITE, OPTIMIZE_WRITE_BIN_SIZE, OPTIMIZE_WRITE_PARTITIONS
 
-_ENABLED = "spark.databricks.delta.optimizeWrite.enabled"
-_BIN_SIZE = "spark.databricks.delta.optimizeWrite.binSize"
-_MAX_PARTITIONS = "spark.databricks.delta.optimizeWrite.maxShufflePartitions"
-#: Bytes of shuffle, which are compressed as files are; the default of the format's other writers.
-_DEFAULT_BIN_SIZE = 512 << 20
-#: Shuffle partitions; above 2000, Spark no longer knows the size of each.
-_DEFAULT_MAX_PARTITIONS = 2000
 #: Spark's settings of the job: adaptive execution is what splits and joins shuffle partitions.
 SETTINGS = {
     "spark.sql.adaptive.enabled": "true",
@@ -54,26 +47,11 @@ def gathering(statement: Statement, definition: TableDefinition, options: Option
     :raises HeadwaterError: ``DELTA_ILLEGAL_OPTION``.
     """
     asked = options.flag("optimizeWrite")
-    if asked is None and statement.conf(_ENABLED) is not None:
-        asked = statement.flag(_ENABLED)
+    if asked is None:
+        asked = OPTIMIZE_WRITE.of(statement)
     if asked is None:
         asked = definition.get(properties.OPTIMIZE_WRITE)
     if not asked:
         return None
-    partitions = statement.whole_number(_MAX_PARTITIONS, _DEFAULT_MAX_PARTITIONS)
-    return Gathering(_bin_size(statement), max(2, partitions))
-
-
-def _bin_size(statement: Statement) -> int:
-    """Bytes; a number without a unit is of MiB, as the format's other writers have it."""
-    text = statement.conf(_BIN_SIZE)
-    if text is None:
-        return _DEFAULT_BIN_SIZE
-    try:
-        size = properties.parse_bytes(f"{text.strip()}m" if text.strip().isdecimal() else text)
-    except ValueError:
-        size = 0
-    if size < 1:
-        explain = "must be a size above 0 like 512m, or a number of MiB"
-        raise illegal_option(_BIN_SIZE, text, explain)
-    return size
+    partitions = OPTIMIZE_WRITE_PARTITIONS.of(statement)
+    return Gathering(OPTIMIZE_WRITE_BIN_SIZE.of(statement), max(2, partitions))

@@ -63,6 +63,7 @@ from headwater.statements.commit.opening import (
     staleness_limit,
 )
 from headwater.statements.files.rows import SMALL_JOB_BYTES
+from headwater.statements.settings import IGNORE_MISSING_FILES
 from headwater.stores import LocalStore, absolute_path
 from headwater.time_zones import time_zone_of
 from headwater.times import date_text
@@ -273,7 +274,7 @@ def answer_files(
     :raises HeadwaterError: ``DELTA_FILE_NOT_FOUND_DETAILED`` for one that is gone, where looking is cheap.
     """
     listed = file_list(snapshot, files)
-    if isinstance(snapshot.store, LocalStore) and not statement.flag("spark.sql.files.ignoreMissingFiles"):
+    if isinstance(snapshot.store, LocalStore) and not IGNORE_MISSING_FILES.of(statement):
         _check_present(snapshot, listed)
     short = listed.num_rows <= _LONGEST_JSON_LIST
     return FileListAnswer(

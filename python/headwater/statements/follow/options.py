@@ -16,6 +16,14 @@ from headwater.errors import HeadwaterError, illegal_option
 from headwater.statements.commit.opening import Options
 from headwater.statements.known_options import check_options
 from headwater.statements.read.change_feed import asked_form
+from headwater.statements.settings import (
+    STREAM_TRACKS_WIDENING,
+    STREAM_WIDENS,
+    UNSAFE_NULLS,
+    UNSAFE_PARTITIONING,
+    UNSAFE_RENAMES,
+    UNSAFE_START,
+)
 from headwater.streaming.compatibility import Rules
 from headwater.streaming.source import Reading
 
@@ -26,13 +34,6 @@ _LATEST = "latest"
 #: Set by Spark's side beside ``withEventTimeOrder``: the column of the query's watermark; empty where the watermark is
 #: on something else than one column of the table.
 EVENT_COLUMN = "headwater.eventTimeColumn"
-#: What a stream reads on through although it may then miss or misread rows.
-_UNSAFE_RENAMES = "spark.databricks.delta.streaming.unsafeReadOnIncompatibleColumnMappingSchemaChanges.enabled"
-_UNSAFE_PARTITIONING = "spark.databricks.delta.streaming.unsafeReadOnPartitionColumnChanges.enabled"
-_UNSAFE_NULLS = "spark.databricks.delta.streaming.unsafeReadOnNullabilityChange.enabled"
-_UNSAFE_START = "spark.databricks.delta.streaming.unsafeReadOnIncompatibleSchemaChangesDuringStreamStart.enabled"
-_WIDENING = "spark.databricks.delta.typeWidening.allowTypeChangeStreamingDeltaSource"
-_TRACKS_WIDENING = "spark.databricks.delta.typeWidening.enableStreamingSchemaTracking"
 _SIZE = re.compile(r"(?i)\s*(\d+)\s*([kmgtp]?)(?:i?b)?\s*")
 _UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 
@@ -141,12 +142,12 @@ def _event_time(options: Options, start: Start, *, reads_changes: bool) -> str |
 
 def _rules(statement: Statement) -> Rules:
     return Rules(
-        renames_and_drops=statement.flag(_UNSAFE_RENAMES),
-        partitioning=statement.flag(_UNSAFE_PARTITIONING),
-        nulls=statement.flag(_UNSAFE_NULLS),
-        at_start=statement.flag(_UNSAFE_START),
-        widening=statement.flag(_WIDENING, True),
-        tracks_widening=statement.flag(_TRACKS_WIDENING),
+        renames_and_drops=UNSAFE_RENAMES.of(statement),
+        partitioning=UNSAFE_PARTITIONING.of(statement),
+        nulls=UNSAFE_NULLS.of(statement),
+        at_start=UNSAFE_START.of(statement),
+        widening=STREAM_WIDENS.of(statement),
+        tracks_widening=STREAM_TRACKS_WIDENING.of(statement),
     )
 
 

@@ -47,6 +47,7 @@ from headwater.statements.define.definition import define
 from headwater.statements.files.rows import Target, Written, write_rows
 from headwater.statements.files.scans import names_version_of_table
 from headwater.statements.follow.sink_options import check_options
+from headwater.statements.settings import ALLOWS_ARBITRARY
 from headwater.statements.write import upsert_options
 from headwater.statements.write.given_options import ignore_properties, properties_in
 from headwater.statements.write.insert import evolve_metadata, numbers_rows, resolve_write, still_fits
@@ -75,7 +76,7 @@ def check_sink(request: CheckSinkRequest, statement: Statement) -> None:
         raise HeadwaterError("DELTA_TIME_TRAVEL_WRITE_NOT_ALLOWED", {"path": sink.table})
     snapshot = open_if_there(sink.table, statement)
     if snapshot is None:
-        for_new_table(properties_in(sink.options), statement.confs)
+        for_new_table(properties_in(sink.options), statement.confs, allow_arbitrary=ALLOWS_ARBITRARY.of(statement))
     else:
         _check_table(sink, snapshot)
         ignore_properties(sink.options, snapshot, statement)

@@ -53,6 +53,7 @@ from headwater.statements.files.scans import answer_files, describe, names_versi
 from headwater.statements.follow.options import SourceOptions, Start, source_options
 from headwater.statements.follow.tracking import begin, definition_of, evolve, schema_log, tracked
 from headwater.statements.read.change_feed import columns_of_changes, describe_feed
+from headwater.statements.settings import CHANGES_OUT_OF_RANGE
 from headwater.streaming.commits import Commits
 from headwater.streaming.compatibility import check_change, check_mapping
 from headwater.streaming.initial import InitialSnapshots
@@ -64,7 +65,6 @@ _COMMITS = Commits()
 _INITIAL = InitialSnapshots()
 #: Streams whose first version was compared with what they read with: checkpoint, table's id and version at their start.
 _COMPARED: Recent[tuple[str | None, str, int], None] = Recent(1000)
-_OUT_OF_RANGE = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"
 
 
 @call(commits=False, in_transaction=False, words="A stream")
@@ -366,7 +366,7 @@ def _starting_version(table: StreamedTable, start: Start, statement: Statement) 
         return table.version + 1
     snapshot = open_snapshot(table.table, statement)
     listing = list_log(snapshot.table_path, snapshot.store)
-    beyond = statement.flag(_OUT_OF_RANGE)
+    beyond = CHANGES_OUT_OF_RANGE.of(statement)
     if start.version is not None:
         earliest = min(listing.commits, default=snapshot.version)
         if start.version < earliest or (start.version > snapshot.version and not beyond):

@@ -16,16 +16,17 @@ from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import Metadata, Protocol
 from headwater.statements.commit.opening import Options, open_snapshot
+from headwater.statements.settings import (
+    MERGES_SCHEMA_CHANGES,
+    SCHEMA_LOG_CHECKS_SOURCE,
+    SCHEMA_LOG_OUTSIDE,
+    UNSAFE_RENAMES,
+)
 from headwater.stores import store_for
 from headwater.streaming.commits import Commits
 from headwater.streaming.compatibility import Rules, check_change
 from headwater.streaming.schema_log import SchemaLog, differs, entry_of, merged_changes
 from headwater.streaming.unblocking import check_let_through
-
-_OUTSIDE = "spark.databricks.delta.streaming.allowSchemaLocationOutsideCheckpointLocation"
-_MERGES = "spark.databricks.delta.streaming.schemaTracking.mergeConsecutiveSchemaChanges.enabled"
-_PATH_CHECK = "spark.databricks.delta.streaming.schemaTracking.metadataPathCheck.enabled"
-_UNSAFE = "spark.databricks.delta.streaming.unsafeReadOnIncompatibleColumnMappingSchemaChanges.enabled"
 
 
 def definition_of(table: StreamedTable) -> VersionedDefinition:
@@ -36,7 +37,7 @@ def definition_of(table: StreamedTable) -> VersionedDefinition:
 def schema_log(options: Options, table_id: str, statement: Statement) -> SchemaLog | None:
     """The schema log that a reader's options name; None where they name none."""
     location = options.get("schematrackinglocation") or options.get("schemalocation")
-    if location is None or statement.flag(_UNSAFE):
+    if location is None or UNSAFE_RENAMES.of(statement):
         return None
     store, path = store_for(location, statement.hadoop, statement.confs)
     return SchemaLog(store, path, table_id, options.get("streamingsourcetrackingid"))
@@ -57,13 +58,13 @@ def tracked(
     log = schema_log(options, snapshot.metadata.id, statement)
     if log is None:
         return None
-    if request.checkpoint is not None and not statement.flag(_OUTSIDE):
+    if request.checkpoint is not None and not SCHEMA_LOG_OUTSIDE.of(statement):
         _check_place(log, request.checkpoint, statement)
     now = log.latest()
     if now is None:
         return None
     if request.checkpoint is not None:
-        if now.source != request.checkpoint and statement.flag(_PATH_CHECK, True):
+        if now.source != request.checkpoint and SCHEMA_LOG_CHECKS_SOURCE.of(statement):
             raise HeadwaterError(
                 "DELTA_STREAMING_SCHEMA_LOCATION_CONFLICT", {"loc": log.path, "table": snapshot.table_path}
             )
@@ -71,7 +72,7 @@ def tracked(
         if before is not None:
             check_let_through(before, now, options, statement.confs)
     noted = now.definition(VersionedDefinition.of(snapshot))
-    if request.checkpoint is None and statement.flag(_MERGES, True):
+    if request.checkpoint is None and MERGES_SCHEMA_CHANGES.of(statement):
         merged = _merged(noted, snapshot, commits)
         if merged is not None:
             log.replace_latest(entry_of(merged, now.source))

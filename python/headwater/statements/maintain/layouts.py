@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from headwater.bridge.messages.maintain import AnyOptimizeRequest
 from headwater.bridge.statement import Statement
-from headwater.errors import HeadwaterError, illegal_option
+from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import RemoveFile
 from headwater.protocol.columns import Path, find_path, format_name
@@ -26,61 +26,44 @@ from headwater.protocol.indexed_columns import has_bounds
 from headwater.protocol.types import DataType, PrimitiveType, StructType
 from headwater.schema import mapping
 from headwater.statements.files.bins import Bin, by_partition, next_fit, pack
-from headwater.statements.files.copying import DEFAULT_FILE_SIZE, copy_bins, max_file_size
+from headwater.statements.files.copying import copy_bins, max_file_size
 from headwater.statements.files.cubes import PROVIDER, LaidOutBy, grouped, merged, new_tags
 from headwater.statements.files.rows import Target
 from headwater.statements.maintain.curves import Curve, copy_along, curve, files_of
+from headwater.statements.settings import (
+    LARGEST_CUBE,
+    LARGEST_MERGED_CUBE,
+    OPTIMIZE_BATCH_SIZE,
+    OPTIMIZE_DELETED_ROWS,
+    OPTIMIZE_MAX_SIZE,
+    OPTIMIZE_MIN_SIZE,
+    ZORDER_CHECKS_STATISTICS,
+)
 from headwater.transaction.moved_rows import Copy
-
-_MIN_FILE_SIZE = "spark.databricks.delta.optimize.minFileSize"
-_MAX_DELETED_ROWS_RATIO = "spark.databricks.delta.optimize.maxDeletedRowsRatio"
-_BATCH_SIZE = "spark.databricks.delta.optimize.batchSize"
-_LARGEST_MERGED_CUBE = "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.threshold"
-_LARGEST_CUBE = "spark.databricks.delta.optimize.clustering.mergeStrategy.minCubeSize.targetCubeSize"
-_CHECKS_STATISTICS = "spark.databricks.delta.optimize.zorder.checkStatsCollection.enabled"
-_DEFAULT_DELETED_ROWS_RATIO = 0.05
-#: Bytes that one commit compacts: what a long run that is interrupted loses at most. Chosen, not measured.
-_DEFAULT_BATCH_SIZE = 100 << 30
-#: Bytes from which on a cube is merged no more, and bytes of a new cube; the defaults of the format's other writers.
-_DEFAULT_MERGED_CUBE, _DEFAULT_CUBE = 100 << 30, 150 << 30
 
 
 class Settings(NamedTuple):
     """What the session says of OPTIMIZE; sizes in bytes."""
 
-    min_file_size: int = DEFAULT_FILE_SIZE
-    max_file_size: int = DEFAULT_FILE_SIZE
-    deleted_rows_ratio: float = _DEFAULT_DELETED_ROWS_RATIO
-    batch_size: int = _DEFAULT_BATCH_SIZE
-    largest_merged_cube: int = _DEFAULT_MERGED_CUBE
-    largest_cube: int = _DEFAULT_CUBE
+    min_file_size: int = OPTIMIZE_MIN_SIZE.value
+    max_file_size: int = OPTIMIZE_MAX_SIZE.value
+    deleted_rows_ratio: float = OPTIMIZE_DELETED_ROWS.value
+    batch_size: int = OPTIMIZE_BATCH_SIZE.value
+    largest_merged_cube: int = LARGEST_MERGED_CUBE.value
+    largest_cube: int = LARGEST_CUBE.value
 
     @staticmethod
     def of(statement: Statement) -> Settings:
         """:raises HeadwaterError: ``DELTA_ILLEGAL_OPTION``."""
-        merged = statement.whole_number(_LARGEST_MERGED_CUBE, _DEFAULT_MERGED_CUBE)
+        merged = LARGEST_MERGED_CUBE.of(statement)
         return Settings(
-            statement.whole_number(_MIN_FILE_SIZE, DEFAULT_FILE_SIZE),
+            OPTIMIZE_MIN_SIZE.of(statement),
             max_file_size(statement),
-            _ratio(statement),
-            statement.whole_number(_BATCH_SIZE, _DEFAULT_BATCH_SIZE),
+            OPTIMIZE_DELETED_ROWS.of(statement),
+            OPTIMIZE_BATCH_SIZE.of(statement),
             merged,
-            max(merged, statement.whole_number(_LARGEST_CUBE, _DEFAULT_CUBE)),
+            max(merged, LARGEST_CUBE.of(statement)),
         )
-
-
-def _ratio(statement: Statement) -> float:
-    text = statement.conf(_MAX_DELETED_ROWS_RATIO)
-    if text is None:
-        return _DEFAULT_DELETED_ROWS_RATIO
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 1:
-        explain = "must be a number from 0 to 1"
-        raise illegal_option(_MAX_DELETED_ROWS_RATIO, text, explain)
-    return value
 
 
 class Amount(NamedTuple):
@@ -455,10 +438,10 @@ def _z_order_columns(request: AnyOptimizeRequest, statement: Statement, snapshot
         if not has_bounds(field.type) or mapping.physical_path(schema, path) not in indexed:
             bare.append(path)
         columns[path] = None
-    if bare and statement.flag(_CHECKS_STATISTICS, True):
+    if bare and ZORDER_CHECKS_STATISTICS.of(statement):
         raise HeadwaterError(
             "DELTA_ZORDERING_ON_COLUMN_WITHOUT_STATS",
-            {"cols": _names([format_name(path) for path in bare]), "zorderColStatKey": _CHECKS_STATISTICS},
+            {"cols": _names([format_name(path) for path in bare]), "zorderColStatKey": ZORDER_CHECKS_STATISTICS.name},
         )
     return list(columns)
 

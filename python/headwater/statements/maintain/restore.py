@@ -41,9 +41,9 @@ from headwater.statements.commit.opening import Options, check_files_retained, o
 from headwater.statements.commit.rerunning import run_again_after_losses
 from headwater.statements.expressions import Time, number_of, time_of
 from headwater.statements.files.scans import absolute_paths
+from headwater.statements.settings import IGNORE_MISSING_FILES
 
 _LOG = logging.getLogger(__name__)
-_IGNORE_MISSING = "spark.sql.files.ignoreMissingFiles"
 #: How many missing files an error names.
 _MOST_NAMED = 10
 #: Files that are looked for between two looks whether the statement was cancelled.
@@ -183,7 +183,7 @@ def _restore(
         "%s: version %d comes back: %d files are restored, %d removed",
         *(newest.table_path, wanted.version, restored.num_rows, removed.num_rows),
     )
-    if not statement.flag(_IGNORE_MISSING):
+    if not IGNORE_MISSING_FILES.of(statement):
         _check_present(wanted, restored, request.name, statement)
     # Whatever another writer commits meanwhile is not part of the version that comes back.
     txn.follow_directly()

@@ -49,13 +49,11 @@ from headwater.statements.commit.managed import refuse_maintenance
 from headwater.statements.commit.open_transactions import open_since
 from headwater.statements.commit.opening import Options, open_snapshot
 from headwater.statements.expressions import number_of
+from headwater.statements.settings import VACUUM_CHECKS_RETENTION, VACUUM_LITE, VACUUM_LOGGING
 from headwater.stores import Failed, FileInfo, Tree
 from headwater.transaction.undoing import settle_newest
 
 _LOG = logging.getLogger(__name__)
-_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
-_LITE = "spark.databricks.delta.vacuum.lite.enabled"
-_LOGGING = "spark.databricks.delta.vacuum.logging.enabled"
 _HOUR = 3_600_000
 #: Clocks of stores and machines differ: a statement's files may seem older than it is by so many milliseconds.
 _CLOCK_SKEW = 60_000
@@ -128,7 +126,7 @@ def _retention(request: VacuumRequest, snapshot: Snapshot, statement: Statement)
         raise illegal_option("RETAIN", text, explain) from None
     if specified < 0:
         raise HeadwaterError("DELTA_VACUUM_RETENTION_PERIOD_NEGATIVE", {"hours": text})
-    if specified < configured and statement.flag(_CHECK, default=True):
+    if specified < configured and VACUUM_CHECKS_RETENTION.of(statement):
         raise HeadwaterError(
             "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT",
             {"tableName": request.name, "hours": text, "configuredRetentionHours": f"{configured / _HOUR:g}"},
@@ -149,7 +147,7 @@ class _Run:
     def garbage(self) -> Garbage:
         """What may go."""
         arguments, snapshot = self._request.arguments, self._snapshot
-        mode = arguments.mode or ("lite" if self._statement.flag(_LITE) else "full")
+        mode = arguments.mode or ("lite" if VACUUM_LITE.of(self._statement) else "full")
         outside = last_version_at(self._listing, snapshot, self._before)
         if arguments.inventory is not None:
             listed = without_links(snapshot, self._inventory(arguments.inventory))
@@ -289,7 +287,7 @@ class _Run:
 
     def _record_start(self, found: Garbage) -> None:
         parameters = {
-            "retentionCheckEnabled": self._statement.flag(_CHECK, default=True),
+            "retentionCheckEnabled": VACUUM_CHECKS_RETENTION.of(self._statement),
             "defaultRetentionMillis": self.retention.configured,
             "specifiedRetentionMillis": self.retention.specified,
         }
@@ -304,7 +302,7 @@ class _Run:
         self, operation: str, parameters: Mapping[str, Any], metrics: Mapping[str, int], *, is_last: bool
     ) -> CommitAnswer:
         rows = [{"path": _shown(self._snapshot.table_path)}] if is_last else None
-        if not self._statement.flag(_LOGGING, default=True):
+        if not VACUUM_LOGGING.of(self._statement):
             return CommitAnswer(version=self._snapshot.version, rows=rows)
         statement, table = self._statement, self._request.table
         txn = transaction(table, statement, open_snapshot(table, statement))

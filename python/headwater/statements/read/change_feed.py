@@ -40,7 +40,7 @@ from headwater.changes.changelog import (
 from headwater.changes.feed import open_feed
 from headwater.changes.files import ChangedFile, file_not_found
 from headwater.changes.kinds_in_files import versions_with_unpaired_images
-from headwater.changes.schemas import SCHEMA_MODE, VersionedDefinition
+from headwater.changes.schemas import VersionedDefinition
 from headwater.errors import HeadwaterError, illegal_option
 from headwater.log.history import CommitTimes
 from headwater.log.segment import list_log
@@ -55,6 +55,7 @@ from headwater.statements.calls import call, reads
 from headwater.statements.commit.opening import Options, check_retention, open_snapshot
 from headwater.statements.files.scans import MOST_FILES_CHECKED, describe_vector
 from headwater.statements.read import changelog, debezium
+from headwater.statements.settings import CHANGES_OUT_OF_RANGE, IGNORE_MISSING_FILES, SCHEMA_MODE
 from headwater.stores import Store, absolute_path
 from headwater.times import timestamp_text
 
@@ -67,7 +68,6 @@ _CHANGE_COLUMNS = (
 READ_CHANGELOG, KEY_COLUMNS = "readChangelog", "idCols"
 #: The options that say in which form its rows come, and whether deletions are followed by tombstones.
 FORMAT, TOMBSTONES = "changelogFormat", "tombstones"
-_OUT_OF_RANGE = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"
 #: The most arguments of a call, and words for it: of the change feed, and of the changelog.
 _LONGEST_CALL = ((3, "two or three", "the end"), (4, "two to four", "the end and the key columns"))
 _DEBEZIUM = "debezium"
@@ -96,7 +96,7 @@ def table_changes(request: TableChangesRequest, statement: Statement) -> Changes
     times = CommitTimes(
         list_log(snapshot.table_path, snapshot.store), snapshot.metadata, snapshot.store, snapshot.version
     )
-    versions = resolve(*asked, times, snapshot.version, may_be_after_latest=statement.flag(_OUT_OF_RANGE))
+    versions = resolve(*asked, times, snapshot.version, may_be_after_latest=CHANGES_OUT_OF_RANGE.of(statement))
     if versions is None:
         return _empty(snapshot, request.form)
     # VACUUM counts the age of change data, and of the files that the first version removed, from that version itself.
@@ -106,7 +106,7 @@ def table_changes(request: TableChangesRequest, statement: Statement) -> Changes
         snapshot,
         times,
         lambda version: open_snapshot(request.table, statement, version),
-        statement.conf(SCHEMA_MODE) or "endVersion",
+        SCHEMA_MODE.of(statement),
     )
     return describe_feed(
         snapshot.table_path,
@@ -227,7 +227,7 @@ def check_change_files(request: CheckChangeFilesRequest, statement: Statement) -
 
     :raises HeadwaterError: ``DELTA_CHANGE_DATA_FILE_NOT_FOUND``.
     """
-    if statement.flag("spark.sql.files.ignoreMissingFiles"):
+    if IGNORE_MISSING_FILES.of(statement):
         return
     for file in request.files:
         for needed in (file.path, *_vector_files(file.rows)):

@@ -16,14 +16,13 @@ from headwater.schema.evolution import merge_schemas, widened_columns
 from headwater.schema.generated import generated_columns
 from headwater.statements.column_uses import ColumnUses
 from headwater.statements.commit.opening import Options
-
-AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
+from headwater.statements.settings import AUTO_MERGE
 
 
 def may_evolve(options: Options, statement: Statement) -> bool:
     """Whether a write may give the table the columns that its rows bring."""
     asked = options.flag("mergeSchema")
-    return statement.flag(AUTO_MERGE) if asked is None else asked
+    return AUTO_MERGE.of(statement) if asked is None else asked
 
 
 def widens(snapshot: Snapshot) -> bool:

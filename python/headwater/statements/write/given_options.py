@@ -10,8 +10,9 @@ from collections.abc import Mapping
 
 from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
-from headwater.protocol.properties import PREFIX, allows_arbitrary, normalize
+from headwater.protocol.properties import PREFIX, normalize
 from headwater.statements.known_options import check_options
+from headwater.statements.settings import ALLOWS_ARBITRARY
 from headwater.warn_once import warn_once
 
 
@@ -37,7 +38,7 @@ def ignore_properties(given: Mapping[str, str | None], snapshot: Snapshot, state
 
     :raises HeadwaterError: as :func:`headwater.protocol.properties.normalize`.
     """
-    properties = normalize(properties_in(given), allow_arbitrary=allows_arbitrary(statement.confs))
+    properties = normalize(properties_in(given), allow_arbitrary=ALLOWS_ARBITRARY.of(statement))
     for name, value in sorted(properties.items() - snapshot.metadata.configuration.items()):
         table = snapshot.table_path
         warn_once(

@@ -55,6 +55,7 @@ from headwater.statements.commit.rerunning import run_again_after_losses
 from headwater.statements.files.rows import Target, write_rows
 from headwater.statements.files.scans import describe, names_version_of_table
 from headwater.statements.known_options import check_options
+from headwater.statements.settings import CASE_SENSITIVE, PARTITION_OVERWRITE_MODE
 from headwater.statements.write import upsert_options
 from headwater.statements.write.criteria import asks_to_replace, refuse_criteria, replace_criteria
 from headwater.statements.write.evolving import grown_schema, may_evolve
@@ -68,9 +69,6 @@ from headwater.statements.write.overwrite import (
     row_checks,
 )
 from headwater.transaction import Transaction
-
-_CASE_SENSITIVE = "spark.sql.caseSensitive"
-_DYNAMIC = "spark.sql.sources.partitionOverwriteMode"
 
 
 @reads
@@ -142,7 +140,7 @@ def resolve_write(request: ResolveWriteRequest, statement: Statement) -> Resolve
             raise error
         if request.is_sql:
             _check_fields(table, data, request.name or snapshot.table_path)
-    if request.by_name and statement.flag(_CASE_SENSITIVE) and (error := other_case_error(target, data)):
+    if request.by_name and CASE_SENSITIVE.of(statement) and (error := other_case_error(target, data)):
         raise error
     given = {f.name.lower() for f in data}
     computed = _computed(target)
@@ -339,7 +337,7 @@ def _overwrite_of(request: WriteRequest, options: Options, statement: Statement,
 
 
 def _is_dynamic(options: Options, statement: Statement) -> bool:
-    value = options.get("partitionoverwritemode") or statement.conf(_DYNAMIC) or "static"
+    value = options.get("partitionoverwritemode") or PARTITION_OVERWRITE_MODE.of(statement) or "static"
     if value.lower() not in ("static", "dynamic"):
         raise illegal_option("partitionOverwriteMode", value, "must be static or dynamic")
     return value.lower() == "dynamic"

@@ -33,10 +33,8 @@ from headwater.statements.files.data_footers import live_rows
 from headwater.statements.files.distribution import Gathering, gathering
 from headwater.statements.files.partitions import in_partitions
 from headwater.statements.files.rows import Target, Written, describe_files, parsed_by_spark
+from headwater.statements.settings import REPLACE_CHECKS_ROWS, REPLACES_BY_ANY_COLUMN
 from headwater.transaction import Transaction
-
-_ANY_COLUMN = "spark.databricks.delta.replaceWhere.dataColumns.enabled"
-_CHECKS_ROWS = "spark.databricks.delta.replaceWhere.constraintCheck.enabled"
 
 
 @dataclass(frozen=True)
@@ -173,12 +171,12 @@ def replace_where(statement: Statement, snapshot: Snapshot, predicate: str) -> O
     :raises HeadwaterError: ``DELTA_NON_PARTITION_COLUMN_REFERENCE`` where the session allows only partition columns.
     """
     condition = statement.condition(predicate, schema_string(visible.for_reading(snapshot.schema)))
-    any_column = statement.flag(_ANY_COLUMN, True)
+    any_column = REPLACES_BY_ANY_COLUMN.of(statement)
     partitions = {name.lower() for name in snapshot.partition_columns}
     columns = condition.columns
     if not any_column and (columns is None or not {name.lower() for name in columns} <= partitions):
         others = sorted(name for name in columns or () if name.lower() not in partitions)
-        hint = f"Use them alone, or set {_ANY_COLUMN} to true."
+        hint = f"Use them alone, or set {REPLACES_BY_ANY_COLUMN.name} to true."
         raise HeadwaterError(
             "DELTA_NON_PARTITION_COLUMN_REFERENCE",
             {
@@ -195,7 +193,7 @@ def row_checks(overwrite: Overwrite, statement: Statement) -> list[tuple[Check, 
     """What the written rows must meet, as :func:`~headwater.statements.files.rows.write_rows` takes it: the predicate
     of the rows that they replace, unless the session switches the check off.
     """
-    if overwrite.predicate is None or not statement.flag(_CHECKS_ROWS, True):
+    if overwrite.predicate is None or not REPLACE_CHECKS_ROWS.of(statement):
         return []
     return [(Check("replaceWhere", overwrite.predicate, "check"), "DELTA_REPLACE_WHERE_MISMATCH")]
 
