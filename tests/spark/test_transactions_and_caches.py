@@ -228,3 +228,39 @@ def test_uncache_table_waits_for_the_end(spark: Any) -> None:
     spark.sql("BEGIN TRANSACTION")
     with pytest.raises(Exception, match="HEADWATER_NOT_IN_TRANSACTION"):
         spark.sql("UNCACHE TABLE part")
+
+
+@pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
+def test_what_is_computed_again_after_a_transaction_has_the_settings_of_its_session(
+    spark: Any, cached: Any, settings: Any, end: str
+) -> None:
+    with settings({"spark.sql.session.timeZone": "America/New_York"}):
+        zones = spark.table("a").selectExpr("id", "current_timezone()").cache()
+        expected = [(1, "America/New_York"), (2, "America/New_York")]
+        assert rows(zones) == expected
+        spark.sql("BEGIN TRANSACTION")
+        assert rows(zones.select("*")) == expected
+        spark.sql(end)
+        assert rows(zones.select("*")) == expected
+
+
+def transactions_with_caches(spark: Any) -> int:
+    """How many transactions Spark's side knows the queries of."""
+    jvm = spark._jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    kind = jvm.java.lang.Class.forName("headwater.spark.scan.KeyByTransaction$", True, loader)
+    known = kind.getDeclaredField("read")
+    known.setAccessible(True)
+    return int(known.get(kind.getField("MODULE$").get(None)).size())
+
+
+@pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
+def test_nothing_is_kept_of_the_queries_of_a_transaction_that_has_ended(spark: Any, cached: Any, end: str) -> None:
+    before = transactions_with_caches(spark)
+    spark.sql("BEGIN TRANSACTION")
+    spark.table("a").collect()
+    spark.sql(f"INSERT INTO a {ADDED}")
+    spark.table("part").collect()
+    assert transactions_with_caches(spark) == before + 1
+    spark.sql(end)
+    assert transactions_with_caches(spark) == before

@@ -372,8 +372,10 @@ class Statement:
         """Have the session leave its transaction over several statements, which a setting names: what Spark has
         cached has nothing of it afterwards.
         """
-        self._context.endTransaction()
-        self.unset_conf(setting)
+        try:
+            self._context.endTransaction()
+        finally:
+            self.unset_conf(setting)
 
     def check_cancelled(self) -> None:
         """End the statement here if it was cancelled; for waits of this process, which Spark does not see."""

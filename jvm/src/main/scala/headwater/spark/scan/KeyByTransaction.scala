@@ -50,9 +50,11 @@ object KeyByTransaction {
 
   /** Drops what was cached of the DataFrames that the session's transaction has defined, and has others computed again without it. */
   def end(session: SparkSession): Unit =
-    SparkInternals.transaction(session).flatMap(transaction => Option(read.remove(transaction))).foreach { reads =>
-      reads.within.asScala.foreach(SparkInternals.dropCaches(session, _))
-      val outside = SparkInternals.newSession(session)
+    for (transaction <- SparkInternals.transaction(session); reads <- Option(read.get(transaction))) {
+      // Spark normalizes what it is to drop, which is one more query that reads in the transaction.
+      try reads.within.asScala.toList.foreach(SparkInternals.dropCaches(session, _))
+      finally read.remove(transaction)
+      val outside = SparkInternals.outsideTransaction(session)
       reads.before.asScala.foreach(SparkInternals.refreshCaches(outside, _))
     }
 }

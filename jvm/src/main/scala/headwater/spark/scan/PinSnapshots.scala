@@ -43,7 +43,7 @@ case class PinSnapshots(session: SparkSession) extends Rule[LogicalPlan] {
     val (here, there) = (SparkInternals.transaction(session), SparkInternals.transaction(index.session))
     if (here == there || there.isEmpty) index.session
     else if (here.isEmpty) session
-    else SparkInternals.newSession(session)
+    else SparkInternals.outsideTransaction(session)
   }
 }
 

@@ -49,8 +49,16 @@ object SparkInternals {
     classic(session).sharedState.statusStore.executionsList().filter(_.modifiedConfigs.get(Transaction).contains(transaction))
       .map(run => run.submissionTime -> run.completionTime.map(_.getTime))
 
-  /** One in the same application that is in no transaction. */
-  def newSession(session: SparkSession): SparkSession = classic(session).newSession()
+  /**
+   * One with the same settings that is in no transaction. What Spark computes in it is what it would be in the session itself: a time zone
+   * tells what old partition values mean, and there may be secrets that open a store.
+   */
+  def outsideTransaction(session: SparkSession): SparkSession = {
+    val outside = classic(session).newSession()
+    val settings = conf(session).getAllConfs - Transaction
+    settings.foreach { case (key, value) => conf(outside).setConfString(key, value) }
+    outside
+  }
 
   /** The setting that the handler keeps a transaction by. */
   private val Transaction = "spark.headwater.transaction"
@@ -295,8 +303,10 @@ object SparkInternals {
     } catch { case NonFatal(_) => }
 
   /** Drops all that is cached of queries that have this part. */
-  def dropCaches(session: SparkSession, part: LogicalPlan): Unit =
-    classic(session).sharedState.cacheManager.uncacheQuery(classic(session), part, cascade = true)
+  def dropCaches(session: SparkSession, part: LogicalPlan): Unit = {
+    val caches = classic(session).sharedState.cacheManager
+    if (!caches.isEmpty) caches.uncacheQuery(classic(session), part, cascade = true)
+  }
 
   /** The rows of a JSON array, typed by a schema. */
   def rows(json: String, schema: StructType, timeZone: String): Seq[InternalRow] = {
