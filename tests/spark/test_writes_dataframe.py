@@ -491,3 +491,29 @@ def test_lengths_that_a_session_keeps_are_declared_not_stored(spark, rows, setti
         "string",
         "integer",
     ]
+
+
+def test_parquet_tables_of_a_session_that_keeps_lengths_are_converted(spark, rows, settings, database, log, tmp_path):
+    """Their entries in the catalog and the footers of their files name types that no Delta table stores."""
+    paths = {name: tmp_path / name for name in "pqr"}
+    with settings({"spark.sql.preserveCharVarcharTypeInfo": "true"}):
+        for name, path in paths.items():
+            spark.sql(
+                f"CREATE TABLE {name} (i INT, c CHAR(3), v VARCHAR(2)) USING parquet "
+                f"PARTITIONED BY (v) LOCATION '{path}'"
+            )
+            spark.sql(f"INSERT INTO {name} VALUES (1, 'a', 'b')")
+        spark.sql("CREATE TABLE cloned SHALLOW CLONE p")
+        spark.sql("CONVERT TO DELTA p")
+        spark.sql(f"CONVERT TO DELTA parquet.`{paths['q']}` PARTITIONED BY (v VARCHAR(2))")
+        with pytest.raises(SparkRuntimeException, match="EXCEED_LIMIT_LENGTH"):
+            spark.sql("INSERT INTO p VALUES (2, 'a', 'long')")
+    spark.sql(f"CONVERT TO DELTA parquet.`{paths['r']}` PARTITIONED BY (v STRING)")
+    for table in ("p", "cloned", f"delta.`{paths['q']}`", f"delta.`{paths['r']}`"):
+        assert rows(f"SELECT i, c, v FROM {table}") == [(1, "a  ", "b")]
+    (metadata,) = (action["metaData"] for action in log(paths["p"], 0) if "metaData" in action)
+    assert [field["type"] for field in json.loads(metadata["schemaString"])["fields"]] == [
+        "integer",
+        "string",
+        "string",
+    ]

@@ -94,7 +94,7 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
   def addQuery(text: String): Int = addPlan(QueryCompiler.query(session, text))
 
   /** The schema (JSON) of a plan's rows. */
-  def planSchema(plan: Int): String = plans(plan).schema.json
+  def planSchema(plan: Int): String = SparkInternals.rowSchema(plans(plan).schema)
 
   /** Releases the rows that were materialized for the statement. */
   def close(): Unit = { kept.foreach(_.drop()); kept.clear() }
@@ -386,9 +386,8 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
   }
 
   /** The type of a Spark SQL expression over a schema (both JSON). Throws Spark's own error if it does not resolve. */
-  def checkExpression(text: String, schema: String): String = {
-    QueryCompiler.expressionType(session, text, SchemaText.read(schema)).json
-  }
+  def checkExpression(text: String, schema: String): String =
+    SparkInternals.storedType(QueryCompiler.expressionType(session, text, SchemaText.read(schema))).json
 
   /** Throws if an expression that a user wrote over a schema (JSON) cannot be stored in a table's log. */
   def checkStorable(text: String, schema: String): Unit =

@@ -66,7 +66,7 @@ object ConvertCommand {
       }
       CatalogEntry(
         name = entry.identifier.quotedString,
-        schema = entry.schema.json,
+        schema = SparkInternals.rowSchema(entry.schema),
         partitionColumns = entry.partitionColumnNames,
         properties = entry.properties - "transient_lastDdlTime",
         partitions = Option.when(entry.partitionColumnNames.nonEmpty && entry.tracksPartitionsInCatalog)(partitions))

@@ -130,7 +130,7 @@ object HeadwaterSource {
     val bounds = HeadwaterChangelog.bounds(session, new CaseInsensitiveStringMap(options.asJava))
     // The stream's own files are the session's.
     val others = (checkpoint ++ Seq("schemaTrackingLocation", "schemaLocation").flatMap(options.get)).map(TableLocation(_)).toSeq
-    val request = OpenStreamRequest(location.path, StoreOptions.others(options), bounds, schema.map(_.json), checkpoint)
+    val request = OpenStreamRequest(location.path, StoreOptions.others(options), bounds, schema.map(SparkInternals.rowSchema), checkpoint)
     Bridge.call(session, request, location +: others: _*)
   }
 

@@ -230,6 +230,9 @@ object SparkInternals {
     } else stored
   }
 
+  /** As [[storedTypes]]. */
+  def storedType(kind: DataType): DataType = storedTypes(new StructType().add("value", kind)).head.dataType
+
   def clusterBy(columns: Seq[Seq[String]]): Option[Transform] =
     Option.when(columns.nonEmpty)(ClusterByTransform(columns.map(FieldReference(_))))
 

@@ -5,7 +5,7 @@ import java.io.FileNotFoundException
 import scala.collection.mutable
 import scala.util.control.NonFatal
 
-import headwater.spark.bridge.{StoreOptions, TaskConfiguration}
+import headwater.spark.bridge.{SchemaText, StoreOptions, TaskConfiguration}
 import headwater.spark.bridge.messages.{FileFooter, Footers, FootersQuestion}
 import headwater.spark.scan.{FieldIds, ForeignStatistics}
 import org.apache.hadoop.conf.Configuration
@@ -43,7 +43,7 @@ object FootersJob {
   private def merged(parts: Seq[Footers]): Footers = {
     val schemas = mutable.LinkedHashMap.empty[String, Int]
     val files = parts.flatMap { part =>
-      val numbers = part.schemas.map(schema => schemas.getOrElseUpdate(schema, schemas.size))
+      val numbers = part.schemas.map(schema => schemas.getOrElseUpdate(SparkInternals.rowSchema(SchemaText.read(schema)), schemas.size))
       part.files.map(file => if (file.problem.isDefined) file else file.copy(schema = numbers(file.schema)))
     }
     Footers(schemas.keys.toSeq, files)
