@@ -287,6 +287,32 @@ def test_a_checkpoint_of_another_table_beyond_an_own_one_is_not_read(tmp_path, c
     assert (newest.version, files(new.table_path)) == (7, {*expected, "more"})
 
 
+@pytest.mark.parametrize("first", [0, 8], ids=["whole", "cleaned up"])
+def test_a_checkpoint_of_another_table_is_not_read_once_the_log_has_its_version(tmp_path, first):
+    """Nor does it stand in for commits that a cleanup deletes."""
+    old = made(str(tmp_path / "old"), 10, delta_checkpointInterval="10")
+    new = made(str(tmp_path / "new"), 9, delta_checkpointInterval="4")
+    log = Path(new.table_path, "_delta_log")
+    for version in range(first):
+        (log / f"{version:020d}.json").unlink()
+        (log / f"{version:020d}.checkpoint.parquet").unlink(missing_ok=True)
+    left = f"{10:020d}.checkpoint.parquet"
+    shutil.copy2(f"{old.table_path}/_delta_log/{left}", log / left)
+    os.utime(log / left, (1_600_000_000, 1_600_000_000))
+    snapshot, expected = load_snapshot(new.table_path, LocalStore()), files(new.table_path)
+    for number in range(2):
+        snapshot = append(snapshot, f"more-{number}").snapshot
+    expected |= {"more-0", "more-1"}
+    assert wait_for_maintenance(30)
+    assert files(new.table_path) == expected
+    truncate(snapshot, 0)
+    for _ in range(2):
+        newest = load_snapshot(new.table_path, LocalStore())
+        assert (newest.version, newest.metadata.id) == (11, new.metadata.id)
+        assert files(new.table_path) == expected
+        (log / "_last_checkpoint").unlink(missing_ok=True)
+
+
 def test_an_unreadable_checkpoint_after_the_newest_commit_is_an_error(tmp_path):
     """Not an old version that passes for the newest one."""
     table = made(str(tmp_path / "t"), 5, delta_checkpointInterval="5")

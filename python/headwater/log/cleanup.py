@@ -24,7 +24,7 @@ from headwater import clock
 from headwater.log import groups
 from headwater.log.checkpoint_reading import CheckpointFiles, UnreadableCheckpoint, named_sidecars, read_checkpoint
 from headwater.log.history import last_version_at
-from headwater.log.segment import LogListing, sort_files
+from headwater.log.segment import LogListing, is_older_than_commit, sort_files
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.features import CHECKPOINT_PROTECTION, supports
@@ -166,7 +166,9 @@ def _what_may_go(
         if not expired:
             return checkpoint, []
         try:
-            read_checkpoint(checkpoint, snapshot.table_path, snapshot.store)
+            state = read_checkpoint(checkpoint, snapshot.table_path, snapshot.store)
+            if state.metadata.id != snapshot.metadata.id and is_older_than_commit(checkpoint, listing):
+                raise UnreadableCheckpoint(f"its checkpoint {checkpoint.files[0].path} is of another table")
         except UnreadableCheckpoint as error:
             _LOG.warning("%s: the log is not cleaned up to version %d: %s", snapshot.table_path, version, error)
             continue

@@ -155,14 +155,24 @@ def _of_one_table(listing: LogListing, store: Store) -> LogListing:
     after = [c for c in listing.checkpoints if newest is not None and c.version > newest]
     if not after:
         return listing
-    own = first_id(listing.table_path, store)
-    if own is None and len(after) < len(listing.checkpoints):
-        own = _id_in(listing.checkpoints[-1], listing.table_path, store)
+    own = own_id(listing, store, after[-1])
     foreign = [c for c in after if own is not None and _id_in(c, listing.table_path, store) not in (None, own)]
     for checkpoint in foreign:
         path = checkpoint.files[0].path
         warn_once(path, f"the checkpoint {path} is ignored: it is of another table, and the log is of {own}")
     return replace(listing, checkpoints=tuple(c for c in listing.checkpoints if c not in foreign))
+
+
+def own_id(listing: LogListing, store: Store, doubtful: CheckpointFiles) -> str | None:
+    """The table's id in the first commit, or in a checkpoint before one that may be of another table: best, the newest
+    that was written after its commit. None where there is neither.
+    """
+    first = first_id(listing.table_path, store)
+    before = [c for c in listing.checkpoints if c.version < doubtful.version]
+    if first is not None or not before:
+        return first
+    sure = (c for c in before if c.version in listing.commits and not is_older_than_commit(c, listing))
+    return _id_in(next(sure, before[-1]), listing.table_path, store)
 
 
 def first_id(table_path: str, store: Store) -> str | None:

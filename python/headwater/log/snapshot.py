@@ -41,6 +41,7 @@ from headwater.log.segment import (
     list_log,
     list_newer,
     missing_versions,
+    own_id,
     read_last_checkpoint,
     version_not_found,
 )
@@ -428,9 +429,9 @@ def _check_fits(segment: LogSegment, state: TableState, store: Store) -> None:
     assert segment.checkpoint is not None
     if state.metadata is None or not is_older_than_commit(segment.checkpoint, segment.listing):
         return
-    first = first_id(segment.table_path, store)
-    if first not in (None, state.metadata.id):
-        raise UnreadableCheckpoint(f"it is of another table, {state.metadata.id}, and the log is of {first}")
+    own = own_id(segment.listing, store, segment.checkpoint)
+    if own not in (None, state.metadata.id):
+        raise UnreadableCheckpoint(f"it is of another table, {state.metadata.id}, and the log is of {own}")
 
 
 def _without_checkpoint(segment: LogSegment, store: Store, failure: tuple[int, str]) -> LogSegment:
