@@ -6,10 +6,10 @@ val supportedSpark = settingKey[Seq[String]]("The Spark versions that versions.p
 
 ThisBuild / scalaVersion := "2.13.18" // what Spark 4.2 was built with
 ThisBuild / supportedSpark := {
-  val versions = IO.read((ThisBuild / baseDirectory).value / "python" / "headwater" / "versions.py")
+  val versions = IO.read((ThisBuild / baseDirectory).value / "python" / "headwater" / "basics" / "versions.py")
   val listed = """SPARK_4_2 = \(([^)]*)\)""".r.findFirstMatchIn(versions).map(_.group(1))
   listed.map("\"([^\"]+)\"".r.findAllMatchIn(_).map(_.group(1)).toSeq).filter(_.nonEmpty)
-    .getOrElse(sys.error("python/headwater/versions.py names no supported Spark"))
+    .getOrElse(sys.error("python/headwater/basics/versions.py names no supported Spark"))
 }
 
 lazy val headwater = (project in file("."))
@@ -31,7 +31,7 @@ lazy val headwater = (project in file("."))
       val conditions = (Compile / resourceManaged).value / "headwater" / "error-conditions.json"
       IO.copyFile(baseDirectory.value / "conf" / "error-conditions.json", conditions)
       val properties = (Compile / resourceManaged).value / "headwater" / "build.properties"
-      val versions = baseDirectory.value / "python" / "headwater" / "versions.py"
+      val versions = baseDirectory.value / "python" / "headwater" / "basics" / "versions.py"
       IO.write(properties, scala.sys.process.Process(Seq("python3", "-I", versions.getPath)).!!)
       Seq(conditions, properties)
     }.taskValue,

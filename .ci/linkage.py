@@ -1,4 +1,4 @@
-"""Whether the JARs of this tree link with every Spark of ``headwater.versions``: ``linkage.py [VERSION...]``.
+"""Whether the JARs of this tree link with every Spark of ``headwater.basics.versions``: ``linkage.py [VERSION...]``.
 
 Patch releases of one line differ in what they have, and each build's JARs are compiled beside the newest alone. For
 each version (or those named), the JARs of its PySpark are downloaded into a temporary folder, ``LinkageCheck`` looks at
@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "python"))
 
-from headwater.versions import BUILDS, Build, build_for, delta_jar  # noqa: E402
+from headwater.basics.versions import BUILDS, Build, build_for, delta_jar  # noqa: E402
 
 CHECK = ROOT / "tests" / "linkage" / "LinkageCheck.java"
 # Each runs for seconds: to optimize its code for longer takes longer than it saves.

@@ -21,8 +21,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "python"))
 
 from headwater import __version__  # noqa: E402
+from headwater.basics.versions import SUPPORTED_SPARK  # noqa: E402
 from headwater.protocol.properties import PROPERTIES, Property  # noqa: E402
-from headwater.versions import SUPPORTED_SPARK  # noqa: E402
 
 _log = logging.getLogger("mkdocs.plugins.headwater")
 

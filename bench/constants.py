@@ -39,7 +39,7 @@ from headwater.log.statistics import json_values
 from headwater.protocol.file_names import commit_name
 from headwater.pruning import evaluation, prune
 from headwater.pruning.predicates import Column, In
-from headwater.statements.change import source_keys
+from headwater.statements.dml import source_keys
 from headwater.statements.files import scans
 from headwater.stores import LocalStore, local, parquet_footers
 from headwater.stores.parquet_footers import read_footer

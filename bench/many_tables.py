@@ -31,7 +31,7 @@ from bench.sparks import PEER
 from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
 from headwater.log.snapshot_cache import SnapshotCache
-from headwater.statements.commit.opening import CACHE
+from headwater.statements.running.opening import CACHE
 from headwater.stores import FileInfo, LocalStore
 
 #: How many tables are opened, how many of them a second time, and how many before anything is timed.

@@ -1,10 +1,11 @@
 """Compiles ``jvm/`` into ``headwater.jar`` and ``headwater-delta.jar`` with nothing but a JDK and an installed PySpark.
 
 A Spark's own ``jars`` folder holds Spark and the Scala compiler that Spark was built with, so one ``java`` call
-compiles the Scala sources and one ``javac`` call any Java ones. ``headwater/versions.py`` says which JAR is for which.
-Used by the wheel's build hook, by ``headwater.jar_path()`` in a source checkout, and by hand: ``python jvm/build.py``,
-which takes the ``jars`` folders of other Sparks. Promises: standard library only; the same sources give the same
-bytes; JARs whose recorded hash equals the sources' hash are not built again; a JAR appears whole or not at all.
+compiles the Scala sources and one ``javac`` call any Java ones. ``headwater/basics/versions.py`` says which JAR is for
+which. Used by the wheel's build hook, by ``headwater.jar_path()`` in a source checkout, and by hand: ``python
+jvm/build.py``, which takes the ``jars`` folders of other Sparks. Promises: standard library only; the same sources give
+the same bytes; JARs whose recorded hash equals the sources' hash are not built again; a JAR appears whole or not at
+all.
 """
 
 from __future__ import annotations
@@ -153,7 +154,7 @@ def _resources(kind: Any) -> Mapping[str, bytes]:
 
 @cache
 def _versions() -> dict[str, Any]:
-    return runpy.run_path(str(PACKAGE / "versions.py"))
+    return runpy.run_path(str(PACKAGE / "basics" / "versions.py"))
 
 
 def _kind(spark_jars: Path) -> Any:

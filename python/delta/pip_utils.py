@@ -20,9 +20,9 @@ def configure_spark_with_delta_pip(
     :param extra_packages: Maven coordinates of more packages, for ``spark.jars.packages``; Headwater itself needs none.
     :returns: the same builder.
     :raises TypeError: the builder itself is missing.
-    :raises headwater.errors.HeadwaterError: as :func:`headwater.configure`.
+    :raises headwater.basics.errors.HeadwaterError: as :func:`headwater.configure`.
     """
-    from headwater import launch
+    from headwater.cli import launch
 
     if not hasattr(spark_session_builder, "getOrCreate"):
         raise TypeError(

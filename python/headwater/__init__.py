@@ -31,10 +31,11 @@ def configure(builder: _Builder) -> _Builder:
     configured.
 
     :returns: the same builder.
-    :raises headwater.errors.HeadwaterError: the installed PySpark is not a version in ``headwater.versions``; a session
-        without Headwater runs already in this process, and would be what ``getOrCreate()`` returns.
+    :raises headwater.basics.errors.HeadwaterError: the installed PySpark is not a version in
+        ``headwater.basics.versions``; a session without Headwater runs already in this process, and would be what
+        ``getOrCreate()`` returns.
     """
-    from headwater import launch
+    from headwater.cli import launch
 
     launch.configure(builder)
     return builder
@@ -66,10 +67,10 @@ def in_transaction(spark: Any, *, serializable: bool = False) -> Any:
     :param spark: a classic session or one of Spark Connect. Whatever runs in it meanwhile, in other threads too, is
         part of the transaction.
     :param serializable: whether tables that it only reads must be as they were read when it commits.
-    :returns: a :class:`headwater.transacting.InTransaction`: ``rollback()`` ends it without a change, and ``versions``
-        has the version of each table, by its path, after the block.
+    :returns: a :class:`headwater.tables.transactions.InTransaction`: ``rollback()`` ends it without a change, and
+        ``versions`` has the version of each table, by its path, after the block.
     """
-    from headwater.transacting import InTransaction
+    from headwater.tables.transactions import InTransaction
 
     return InTransaction(spark, serializable=serializable)
 
@@ -82,7 +83,7 @@ def jar_path() -> str:
 
     :raises RuntimeError: the JAR cannot be built, or the installation holds none; the message says what to do.
     """
-    from headwater import launch
+    from headwater.cli import launch
 
     return str(launch.jar_path())
 
@@ -96,6 +97,6 @@ def delta_jar_path() -> str:
 
     :raises RuntimeError: as :func:`jar_path`.
     """
-    from headwater import launch
+    from headwater.cli import launch
 
     return str(launch.delta_jar_path())

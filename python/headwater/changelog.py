@@ -4,7 +4,7 @@
     for batch in headwater.changelog.read("/data/rivers", starting_version=3):
         ...
 
-Owns the order of the rows and the pairs of images, as :mod:`headwater.changes.changelog` defines them; Spark's
+Owns the order of the rows and the pairs of images, as :mod:`headwater.change_data.changelog` defines them; Spark's
 ``table_changelog`` has the same rows. Promises: the batches come in the order in which their rows apply; memory holds
 the change files of a commit if they are small, else a batch, and where pairs are found by keys, the images of one
 commit.
@@ -22,8 +22,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
-from headwater.changes.bounds import Bound, resolve
-from headwater.changes.changelog import (
+from headwater.basics.errors import HeadwaterError
+from headwater.change_data.bounds import Bound, resolve
+from headwater.change_data.changelog import (
     CHANGE_TYPE,
     CLASS_SHIFT,
     COMMIT_TIMESTAMP,
@@ -38,11 +39,10 @@ from headwater.changes.changelog import (
     key_columns,
     unpaired_advice,
 )
-from headwater.changes.feed import ChangeFeed, open_feed
-from headwater.changes.files import ChangedFile
-from headwater.changes.kinds_in_files import versions_with_unpaired_images
-from headwater.changes.rows import ChangedRows, ChangeReader, of_kinds
-from headwater.errors import HeadwaterError
+from headwater.change_data.feed import ChangeFeed, open_feed
+from headwater.change_data.files import ChangedFile
+from headwater.change_data.kinds_in_files import versions_with_unpaired_images
+from headwater.change_data.rows import ChangedRows, ChangeReader, of_kinds
 from headwater.log.history import CommitTimes
 from headwater.log.segment import list_log
 from headwater.log.snapshot import load_snapshot
@@ -93,7 +93,7 @@ def read(
     :returns: an iterator of record batches with a ``schema``. After the table's columns: ``_change_type``,
         ``_commit_version``, ``_commit_timestamp``, ``_row_kind`` (``+I``, ``-U``, ``+U``, ``-D``), ``_row_kind_code``
         (0 to 3) and ``_ordinal``.
-    :raises headwater.errors.HeadwaterError: ``DELTA_TABLE_NOT_FOUND``, ``DELTA_MISSING_CHANGE_DATA``,
+    :raises headwater.basics.errors.HeadwaterError: ``DELTA_TABLE_NOT_FOUND``, ``DELTA_MISSING_CHANGE_DATA``,
         ``DELTA_NO_START_FOR_CDC_READ``, ``DELTA_MULTIPLE_CDC_BOUNDARY``, ``DELTA_INVALID_CDC_RANGE`` and others of a
         range; ``HEADWATER_CHANGELOG_NEEDS_FILE_SYSTEM`` for a path that is not local, without ``filesystem``;
         ``HEADWATER_KEY_COLUMN_NOT_FOUND``, ``HEADWATER_CHANGELOG_COLUMN_NOT_FOUND``; while batches are taken,

@@ -43,7 +43,7 @@ def _finish(seconds: float) -> None:
     maintenance = sys.modules.get("headwater.transaction.maintenance")
     if maintenance is not None:
         maintenance.wait_for_maintenance(seconds)
-    hooks = sys.modules.get("headwater.statements.commit.hooks")
+    hooks = sys.modules.get("headwater.statements.running.hooks")
     if hooks is not None:
         hooks.wait_for_hooks(seconds - (time.monotonic() - began))
 

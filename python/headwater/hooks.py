@@ -12,7 +12,7 @@ process has: settings of Spark's start name them, so nobody who can only run SQL
 
 ``spark.headwater.hook.<name>.before`` and ``spark.headwater.hook.<name>.after`` name functions, as ``module:function``
 or ``/path/file.py:function``. Which commits they are shown is another matter
-(:mod:`headwater.statements.commit.hooks`). Promise: a function is loaded when it is first needed, and once.
+(:mod:`headwater.statements.running.hooks`). Promise: a function is loaded when it is first needed, and once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from headwater import start_settings
+from headwater.basics import start_settings
 
 _LOG = logging.getLogger(__name__)
 #: The beginning of the settings that name functions.

@@ -23,7 +23,7 @@ from html import escape
 from types import TracebackType
 from typing import Any, Protocol
 
-from headwater.printable import printable
+from headwater.basics.printable import printable
 
 #: Seconds between two looks at the jobs of a classic session.
 _INTERVAL = 0.5

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from headwater import launch
+from headwater.cli import launch
 from support.kafka.broker import connector_jars
 from support.paths import TESTS
 from support.sparks.running import Driver, Server, Sparks, is_alive, wait_for

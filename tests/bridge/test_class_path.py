@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headwater import launch
+from headwater.cli import launch
 
 pytestmark = pytest.mark.spark
 

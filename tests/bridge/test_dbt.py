@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from headwater import launch
+from headwater.cli import launch
 from support import sessions
 from support.paths import ROOT, SOURCES
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headwater.errors import HeadwaterError, conditions
+from headwater.basics.errors import HeadwaterError, conditions
 from headwater.exceptions import CONFLICTS
 from support.sparks.faults.sitecustomize import VALUE
 

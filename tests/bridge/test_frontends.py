@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headwater import launch
+from headwater.cli import launch
 from support.kafka.broker import IMPATIENT, Broker
 from support.sparks.upsert_scenarios import UPSERTED
 

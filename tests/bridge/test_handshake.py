@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from headwater.basics.versions import bridge_version
 from headwater.bridge.process import misfit
-from headwater.launch import jar_path
-from headwater.versions import bridge_version
+from headwater.cli.launch import jar_path
 
 PACKAGE = Path(__file__).resolve().parents[2] / "python"
 

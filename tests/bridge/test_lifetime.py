@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from headwater import launch
+from headwater.cli import launch
 from headwater.log.snapshot import load_snapshot
 from headwater.stores import LocalStore
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater import counts
+from headwater.basics import counts
 from headwater.bridge.calls import EntryPoint
 from support.paths import TESTS
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from headwater import launch
+from headwater.cli import launch
 from support.documents import indented
 from support.processes import environment
 from support.sessions import java_options

@@ -98,7 +98,7 @@ def killed_at(point: str, sparks: Any, through: dict[str, Any]) -> None:
         driver.stop()
 
 
-# The usual run kills the handler there; tests/streaming has checkpoints that are behind their table.
+# The usual run kills the handler there; tests/streams has checkpoints that are behind their table.
 @pytest.mark.soak
 def test_the_driver_is_killed_around_a_commit(classic: Any, sparks: Any, source: Path, tmp_path: Path) -> None:
     table, checkpoint = tmp_path / "table", tmp_path / "checkpoint"

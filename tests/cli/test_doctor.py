@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from headwater import launch, versions
-from headwater.cli import doctor
+from headwater.basics import versions
+from headwater.cli import doctor, launch
 from headwater.cli import main as cli
 from support.paths import TESTS
 

@@ -209,7 +209,7 @@ def _processes() -> tuple[dict[int, int], dict[int, str]]:
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """The cluster, with its functions (see :mod:`support.sparks.cluster_process`)."""
-    from headwater import launch
+    from headwater.cli import launch
 
     launch.jar_path()
     home = tmp_path_factory.mktemp("cluster")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import headwater
-from headwater import launch
+from headwater.cli import launch
 from support import submitted
 from support.packed import packed_environment
 from support.sparks.running import Sparks

@@ -25,8 +25,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from headwater.backoff import Backoff
-from headwater.errors import HeadwaterError
+from headwater.basics.backoff import Backoff
+from headwater.basics.errors import HeadwaterError
 from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.checksums import write_checksum
 from headwater.log.snapshot import Snapshot, load_snapshot
@@ -220,7 +220,7 @@ def test_every_interleaving_that_is_reached_keeps_the_promises(monkeypatch):
             write_checkpoint(snapshot)
 
     monkeypatch.setattr(maintenance, "schedule", at_once)
-    monkeypatch.setattr("headwater.backoff.OF_COMMITS", Backoff(0, 0))
+    monkeypatch.setattr("headwater.basics.backoff.OF_COMMITS", Backoff(0, 0))
     SEEN.clear()
     run_state_machine_as_test(
         CommitProtocol,

@@ -19,8 +19,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from headwater.backoff import Backoff
-from headwater.errors import HeadwaterError
+from headwater.basics.backoff import Backoff
+from headwater.basics.errors import HeadwaterError
 from headwater.log import groups
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol, RemoveFile, serialize
@@ -252,7 +252,7 @@ def write(group: Group, store: Store) -> None:
 def test_every_interleaving_that_is_reached_shows_all_or_nothing(monkeypatch):
     monkeypatch.setattr("headwater.transaction.maintenance.schedule", lambda *_: None)
     monkeypatch.setattr("headwater.transaction.maintenance.later", lambda what, do: do())
-    monkeypatch.setattr("headwater.backoff.OF_COMMITS", Backoff(0, 0))
+    monkeypatch.setattr("headwater.basics.backoff.OF_COMMITS", Backoff(0, 0))
     monkeypatch.setattr(groups, "PATIENCE", 0.0)
     monkeypatch.setattr(groups, "_readers_undo", undo)
     SEEN.clear()

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.cleanup import clean_up
 from headwater.log.history import history, version_at
@@ -78,7 +78,7 @@ class Application:
     def write(self, path, name, removes=(), snapshot=None):
         """A commit; tombstones bear the program's own time."""
         clock = self.disk.now + self.ahead
-        self._patch.setattr("headwater.clock.milliseconds", lambda: clock)
+        self._patch.setattr("headwater.basics.clock.milliseconds", lambda: clock)
         txn = Transaction(path, self.disk, snapshot or load_snapshot(path, self.disk))
         txn.add([AddFile(name, {}, 1, 1)])
         txn.remove(RemoveFile(removed, clock, True, True, {}, 1) for removed in removes)
@@ -86,7 +86,7 @@ class Application:
 
     def keep_up(self, path):
         """A checkpoint of the newest version and a cleanup, by this program's clock."""
-        self._patch.setattr("headwater.clock.milliseconds", lambda: self.disk.now + self.ahead)
+        self._patch.setattr("headwater.basics.clock.milliseconds", lambda: self.disk.now + self.ahead)
         snapshot = load_snapshot(path, self.disk)
         write_checkpoint(snapshot)
         clean_up(snapshot)
@@ -111,7 +111,7 @@ def test_two_applications_a_day_apart(monkeypatch, in_commit, maintained_by):
     if in_commit:
         configuration["delta.enableInCommitTimestamps"] = "true"
     kind = Kind(FEATURES if in_commit else Kind().protocol, configuration)
-    monkeypatch.setattr("headwater.clock.milliseconds", lambda: disk.now)
+    monkeypatch.setattr("headwater.basics.clock.milliseconds", lambda: disk.now)
     txn = Transaction(path, disk, None)
     txn.update_protocol(kind.protocol)
     txn.update_metadata(kind.metadata)

@@ -12,7 +12,7 @@ from collections.abc import Hashable
 
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log.snapshot import load_snapshot
 from headwater.transaction import maintenance
 from support.faults.faulty_store import WRITE_FAULTS, Call, Fault, FaultyStore, allowed

@@ -19,12 +19,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyroaring import BitMap64
 
+from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.callbacks import WrittenFile
-from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, RemoveFile
-from headwater.statements.commit import opening
+from headwater.statements.running import opening
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction, maintenance
 from support.faults.faulty_store import Crash, Fault, FaultyStore, allowed

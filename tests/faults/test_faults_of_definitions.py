@@ -31,17 +31,17 @@ import pyarrow.parquet as pq
 import pytest
 from pyroaring import BitMap64
 
+from headwater.basics.errors import conditions
 from headwater.bridge import calls
 from headwater.bridge.messages.callbacks import CopiedFile, CopySpecification, FileCopy, FileFooter, Footers
-from headwater.errors import conditions
 from headwater.log import deletion_vectors
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.log.statistics.from_footers import statistics_of
 from headwater.protocol.actions import AddFile
 from headwater.protocol.columns import leaves
 from headwater.protocol.types import parse_schema
-from headwater.statements.commit import opening
 from headwater.statements.registry import HANDLERS
+from headwater.statements.running import opening
 from headwater.transaction import Transaction, maintenance
 from support.faults.faulty_store import Call, Fault, FaultyStore
 from support.faults.scenario import masked, read_commits

@@ -12,13 +12,13 @@ from collections.abc import Callable
 
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.transaction import maintenance
 from support.deleting_batches import World
 from support.faults.faulty_store import WRITE_FAULTS, Crash, Fault, FaultyStore, allowed
 
-#: What others do meanwhile, ``tests/statements/upsert/test_binding.py`` has.
+#: What others do meanwhile, ``tests/statements/upserts/test_binding.py`` has.
 ALL = tuple(fault for fault in WRITE_FAULTS if fault is not Fault.DELAY)
 FEW = (Fault.FAIL_BEFORE, Fault.FAIL_AFTER, Fault.CRASH_BEFORE, Fault.CRASH_AFTER, Fault.AT_THE_END)
 

@@ -12,7 +12,7 @@ import textwrap
 
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
 from headwater.stores import LocalStore, exclusive_rename

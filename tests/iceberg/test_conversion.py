@@ -24,9 +24,9 @@ from headwater.iceberg.standing import standing
 from headwater.log.history import history
 from headwater.protocol.types import ArrayType, DecimalType, MapType, PrimitiveType, StructField, StructType
 from headwater.schema.reshaping import drop_column, rename_column
-from headwater.statements.maintain.health import health
-from headwater.statements.maintain.layouts import Settings
-from headwater.statements.read.describe import detail_row
+from headwater.statements.maintenance.health import health
+from headwater.statements.maintenance.layouts import Settings
+from headwater.statements.reads.describe import detail_row
 from headwater.stores import LocalStore
 from headwater.transaction import maintenance, wait_for_maintenance
 from support.iceberg_tables import ConvertedTable, at_version, normalized, random_step, read_by_pyiceberg

@@ -19,12 +19,12 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
-from headwater import counts
+from headwater.basics import counts
 from headwater.iceberg import entries, metadata, registration
 from headwater.protocol.types import PrimitiveType, StructField, StructType
 from headwater.schema.reshaping import rename_column
-from headwater.statements.maintain.health import health
-from headwater.statements.maintain.layouts import Settings
+from headwater.statements.maintenance.health import health
+from headwater.statements.maintenance.layouts import Settings
 from headwater.transaction import wait_for_maintenance
 from support.iceberg_rest import rest_server
 from support.iceberg_tables import ConvertedTable, Row, normalized, random_step

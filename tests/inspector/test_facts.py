@@ -13,14 +13,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.inspector.definitions import property_changes, protocol_changes, schema_changes
 from headwater.inspector.history import History
 from headwater.inspector.table import InspectedTable
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import Metadata, Protocol
-from headwater.statements.maintain.health import health
-from headwater.statements.maintain.layouts import Settings
+from headwater.statements.maintenance.health import health
+from headwater.statements.maintenance.layouts import Settings
 from headwater.stores import LocalStore
 from inspector.conftest import add, definition, facts_of, remove, write_commit
 from support.damaged_table import INTERNAL, small_table, spoiled

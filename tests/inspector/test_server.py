@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.inspector import server
 from headwater.inspector.server import Inspector
 from headwater.inspector.table import InspectedTable

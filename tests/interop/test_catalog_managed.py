@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater import launch
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
+from headwater.cli import launch
 from headwater.log.snapshot import load_snapshot
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction, wait_for_maintenance

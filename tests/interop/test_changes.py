@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 import headwater
-from headwater.changes.changelog import PAIRED, PAIRED_TAG
+from headwater.change_data.changelog import PAIRED, PAIRED_TAG
 from support.changelogs import dicts, pairs, states
 
 FEED = "'delta.enableChangeDataFeed' = 'true'"

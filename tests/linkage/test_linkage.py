@@ -7,7 +7,7 @@ import subprocess
 import zipfile
 from pathlib import Path
 
-from headwater import launch
+from headwater.cli import launch
 
 CHECK = Path(__file__).parent / "LinkageCheck.java"
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headwater.julian import FIRST_DAY, FIRST_MICROSECOND, days_from_julian
+from headwater.basics.julian import FIRST_DAY, FIRST_MICROSECOND, days_from_julian
 from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.stores.file_calendar import FileCalendar
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, no_values
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import DeletionVector, DomainMetadata, Protocol, SetTransaction

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log.checkpoint_reading import named_sidecars
 from headwater.log.checkpoint_writing import Layout, write_checkpoint
 from headwater.log.checksums import write_checksum

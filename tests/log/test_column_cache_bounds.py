@@ -12,7 +12,7 @@ import time
 import pyarrow as pa
 import pytest
 
-from headwater import counts
+from headwater.basics import counts
 from headwater.log import checkpoint_reading, column_cache
 from headwater.log.column_cache import ColumnCache, FileColumns
 from headwater.log.snapshot_cache import SnapshotCache

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log import checkpoint_reading, column_cache
 from headwater.log.column_cache import ColumnCache, FileColumns
 from headwater.log.snapshot import load_snapshot

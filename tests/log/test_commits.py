@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log.commits import commit_info_of, parse_actions
 from headwater.protocol.actions import AddCDCFile, DomainMetadata, Protocol, SetTransaction
 

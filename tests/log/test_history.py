@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log.history import history, version_at
 from headwater.protocol.actions import CommitInfo, SetTransaction
 from headwater.protocol.file_names import commit_name

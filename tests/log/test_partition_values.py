@@ -6,7 +6,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol.partition_values import parse_timestamp, parse_value, typed_values
 from headwater.protocol.types import DataType, DecimalType, PrimitiveType, StructType
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log.segment import find_segment
 from headwater.protocol.file_names import checkpoint_part_names, commit_name
 from support.stores.memory_store import MemoryStore

@@ -10,7 +10,7 @@ import json
 import pyarrow.compute as pc
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log.deletion_vectors import read
 from headwater.log.history import history
 from headwater.log.snapshot import load_snapshot

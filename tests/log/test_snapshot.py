@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log.snapshot import table_exists
 from headwater.log.snapshot_cache import SnapshotCache
 from headwater.protocol.actions import CommitInfo, DeletionVector, DomainMetadata, Metadata, Protocol, SetTransaction

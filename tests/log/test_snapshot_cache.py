@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from headwater import counts
-from headwater.errors import HeadwaterError
+from headwater.basics import counts
+from headwater.basics.errors import HeadwaterError
 from headwater.log import checkpoint_reading
 from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.checksums import write_checksum

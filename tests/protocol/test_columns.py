@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol.columns import find_path, format_name, leaves, parse_name, parse_name_list
 from headwater.protocol.indexed_columns import check_statistics_columns, indexed_leaves
 from headwater.protocol.types import ArrayType, MapType, PrimitiveType, StructField, StructType

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol.actions import Protocol
 from headwater.protocol.feature_table import feature_table
 from headwater.protocol.features import FEATURES, check_readable, check_writable, supported_features, supports

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol import properties
 from headwater.protocol.properties import (
     PROPERTIES,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol.actions import Metadata, Protocol
 from headwater.protocol.features import FEATURES, check_writable, supported_features, supports
 from headwater.protocol.requirements import (

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol import properties
 from headwater.protocol.actions import DomainMetadata, Metadata, Protocol
 from headwater.protocol.clustering import clustering_domain

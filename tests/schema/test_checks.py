@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol.types import ArrayType, DecimalType, MapType, PrimitiveType, StructField, StructType
 from headwater.schema.checks import check_reserved_names, check_schema, check_writable, without_void
 

@@ -8,7 +8,7 @@ import pytest
 
 import headwater.protocol
 import headwater.schema
-from headwater.errors import conditions
+from headwater.basics.errors import conditions
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [

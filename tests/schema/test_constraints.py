@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol.types import ArrayType, PrimitiveType, StructField, StructType
 from headwater.schema.constraints import (
     Check,

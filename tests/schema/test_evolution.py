@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol.actions import Metadata, Protocol
 from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import (

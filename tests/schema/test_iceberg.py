@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol.actions import AddFile, Metadata, Protocol
 from headwater.protocol.column_metadata import COLUMN_ID, CURRENT_DEFAULT, NESTED_IDS
 from headwater.protocol.columns import all_fields

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol.column_metadata import COLUMN_ID, NESTED_IDS, PHYSICAL_NAME
 from headwater.protocol.columns import all_fields, map_fields
 from headwater.protocol.types import ArrayType, MapType, PrimitiveType, StructField, StructType

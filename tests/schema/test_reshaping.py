@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol.column_metadata import COLUMN_ID, DECLARED_TYPE, PHYSICAL_NAME, TYPE_CHANGES
 from headwater.protocol.columns import all_fields, find_path
 from headwater.protocol.types import ArrayType, MapType, PrimitiveType, StructField, StructType

@@ -9,8 +9,8 @@ import sys
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.errors import HeadwaterError, conditions
-from headwater.versions import SUPPORTED_SPARK, bridge_version, build_for, is_supported, is_tested
+from headwater.basics.errors import HeadwaterError, conditions
+from headwater.basics.versions import SUPPORTED_SPARK, bridge_version, build_for, is_supported, is_tested
 
 
 def test_plain_sql(spark, rows, database, log):

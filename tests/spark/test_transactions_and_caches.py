@@ -248,7 +248,7 @@ def transactions_with_caches(spark: Any) -> int:
     """How many transactions Spark's side knows the queries of."""
     jvm = spark._jvm
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    kind = jvm.java.lang.Class.forName("headwater.spark.scan.KeyByTransaction$", True, loader)
+    kind = jvm.java.lang.Class.forName("headwater.spark.scan.tables.KeyByTransaction$", True, loader)
     known = kind.getDeclaredField("read")
     known.setAccessible(True)
     return int(known.get(kind.getField("MODULE$").get(None)).size())

@@ -13,7 +13,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from headwater.log.snapshot import load_snapshot
-from headwater.statements.upsert.companion_files import _LARGE, _MOST_SMALL
+from headwater.statements.upserts.deleted_keys_files import _LARGE, _MOST_SMALL
 from headwater.stores import LocalStore
 from headwater.tables import DeltaTable
 

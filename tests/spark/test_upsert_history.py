@@ -1,6 +1,6 @@
 """Upserts with ``storedAs=scd2``: a row for each event, from its sequence to that of the next; and what is refused.
 
-Random orders of events are judged without Spark, in ``tests/statements/upsert/test_history.py``.
+Random orders of events are judged without Spark, in ``tests/statements/upserts/test_history.py``.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.sql.grammar import parse
 from headwater.sql.grammar.shared import Parsed
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.sql import grammar, scripts
 from headwater.sql.grammar.shared import Parsed
 from headwater.sql.older_sparks import for_spark

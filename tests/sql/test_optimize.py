@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.sql.grammar import parse
 from headwater.sql.grammar.shared import Parsed
 

@@ -4,8 +4,8 @@ from typing import cast
 
 import pytest
 
+from headwater.basics.errors import HeadwaterError
 from headwater.bridge.statement import Statement
-from headwater.errors import HeadwaterError
 from headwater.sql.tokens import at_markers
 from support.requests import called
 

@@ -19,8 +19,8 @@ from headwater.sql.grammar.shared import Parsed, ends_of_table
 from headwater.sql.tokens import text_of
 from headwater.statements import calls
 from headwater.statements.calls import call, own_statement, reads
-from headwater.statements.commit import open_transactions
 from headwater.statements.registry import CALLS, HANDLERS, guarded
+from headwater.statements.running import open_transactions
 from support.recording_statement import RecordingStatement
 
 _ANSWERS = {

@@ -20,9 +20,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from headwater.basics.errors import HeadwaterError
 from headwater.cli import main as cli
-from headwater.errors import HeadwaterError
-from headwater.statements.commit.opening import CACHE
+from headwater.statements.running.opening import CACHE
 from support.damaged_table import INTERNAL, small_table, spoiled
 from support.damages import DAMAGES
 from support.every_statement import READERS, STATEMENTS, ask

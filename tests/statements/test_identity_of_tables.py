@@ -12,21 +12,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater import clock
+from headwater.basics import clock
+from headwater.basics.errors import HeadwaterError
 from headwater.bridge import calls
 from headwater.bridge.messages.callbacks import SparkRun
 from headwater.bridge.messages.define import TransactionArguments, TransactionRequest
 from headwater.bridge.messages.maintain import VacuumArguments, VacuumRequest
-from headwater.errors import HeadwaterError
 from headwater.log.snapshot import load_snapshot
 from headwater.log.snapshot_cache import SnapshotCache
 from headwater.protocol.actions import Metadata, Protocol
 from headwater.protocol.types import schema_string
-from headwater.statements.commit.committing import commit, transaction
-from headwater.statements.commit.open_transactions import OpenTransaction, open_since
-from headwater.statements.commit.opening import Options, open_snapshot
-from headwater.statements.maintain.vacuum import vacuum
-from headwater.statements.transactions import begin_transaction, commit_transaction, rollback_transaction
+from headwater.statements.begin_and_commit import begin_transaction, commit_transaction, rollback_transaction
+from headwater.statements.maintenance.vacuum import vacuum
+from headwater.statements.running.committing import commit, transaction
+from headwater.statements.running.open_transactions import OpenTransaction, open_since
+from headwater.statements.running.opening import Options, open_snapshot
 from headwater.stores import LocalStore, is_same_place, may_be_same_place, store_for
 from headwater.transaction import Transaction, wait_for_maintenance
 from support.commits import SCHEMA, add_file

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.statements.known_options import OPTIONS, SPARKS, UNUSED, check_options, markdown
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import headwater
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol import properties
 from headwater.protocol.properties import PROPERTIES, Property
 from headwater.statements import notices
@@ -94,7 +94,7 @@ def test_used_properties_and_settings_are_not_warned_of(tmp_path, make_statement
 
 
 def test_settings_without_effect_are_warned_of_once(tmp_path, make_statement, said, monkeypatch):
-    monkeypatch.setattr("headwater.warn_once._WARNED", {})
+    monkeypatch.setattr("headwater.basics.warn_once._WARNED", {})
     statement = make_statement({"spark.databricks.delta.stats.skipping": "true", "spark.headwater.stalenesLimit": "1"})
     create(tmp_path, statement)
     first = "\n".join(said())
@@ -106,7 +106,7 @@ def test_settings_without_effect_are_warned_of_once(tmp_path, make_statement, sa
 
 @pytest.mark.parametrize(("value", "is_warned_of"), [("legacy", True), ("CORRECTED", False), ("EXCEPTION", False)])
 def test_only_values_without_effect_are_warned_of(said, monkeypatch, value, is_warned_of):
-    monkeypatch.setattr("headwater.warn_once._WARNED", {})
+    monkeypatch.setattr("headwater.basics.warn_once._WARNED", {})
     notices.of_settings({"spark.sql.parquet.datetimeRebaseModeInWrite": value})
     assert bool(said()) is is_warned_of
 
@@ -167,7 +167,7 @@ def uniform(tmp_path, statement):
     path = tmp_path / "uniform"
     create(path, statement)
     edit_log(path, lambda line: line["metaData"]["configuration"].update(UNIFORM) if "metaData" in line else None)
-    from headwater.statements.commit.opening import CACHE
+    from headwater.statements.running.opening import CACHE
 
     CACHE.forget(str(path))
     return path

@@ -8,8 +8,8 @@ import tempfile
 import pytest
 
 from headwater.bridge.calls import EntryPoint
-from headwater.statements.commit.opening import CACHE
 from headwater.statements.registry import HANDLERS
+from headwater.statements.running.opening import CACHE
 from headwater.stores import LocalStore
 from support.requests import create_request, create_table, schema_json
 

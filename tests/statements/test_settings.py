@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.statements import notices, settings
 from headwater.statements.settings import INTERNAL, SETTINGS, UNUSED_SETTINGS, markdown
 from support.paths import ROOT

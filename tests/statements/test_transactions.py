@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from headwater import clock
+from headwater.basics import clock
+from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.define import TransactionArguments, TransactionRequest
 from headwater.bridge.messages.read import ScanRequest, ScansRequest
 from headwater.bridge.messages.trouble import BegunCommit, InTransactionRequest, RecoverCommitRequest
-from headwater.errors import HeadwaterError
 from headwater.log import groups
 from headwater.log.commits import parse_actions
 from headwater.log.segment import list_log
@@ -20,18 +20,18 @@ from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddCDCFile, Metadata, Protocol
 from headwater.protocol.file_names import commit_name
 from headwater.protocol.types import schema_string
-from headwater.statements.commit import open_transactions
-from headwater.statements.commit.committing import commit, removals, transaction
-from headwater.statements.commit.opening import CACHE, Options, locate, open_snapshot
-from headwater.statements.commit.recovery import recover_commit
-from headwater.statements.files import scans
-from headwater.statements.registry import CALLS, HANDLERS
-from headwater.statements.transactions import (
+from headwater.statements.begin_and_commit import (
     begin_transaction,
     commit_transaction,
     in_transaction,
     rollback_transaction,
 )
+from headwater.statements.files import scans
+from headwater.statements.registry import CALLS, HANDLERS
+from headwater.statements.running import open_transactions
+from headwater.statements.running.committing import commit, removals, transaction
+from headwater.statements.running.opening import CACHE, Options, locate, open_snapshot
+from headwater.statements.running.recovery import recover_commit
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction, wait_for_maintenance
 from headwater.transaction.only_read import OnlyRead

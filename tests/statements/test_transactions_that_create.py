@@ -8,7 +8,8 @@ from functools import partial
 import pyarrow as pa
 import pytest
 
-from headwater import clock
+from headwater.basics import clock
+from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.define import (
     CreatedTable,
     CreatedTableRequest,
@@ -17,18 +18,17 @@ from headwater.bridge.messages.define import (
     TransactionRequest,
 )
 from headwater.bridge.messages.trouble import BegunCommit, RecoverCommitRequest
-from headwater.errors import HeadwaterError
 from headwater.log.commits import parse_actions
 from headwater.log.snapshot import load_snapshot, table_exists
 from headwater.protocol.actions import AddCDCFile
 from headwater.protocol.file_names import commit_name
 from headwater.protocol.types import schema_string
-from headwater.statements.commit.committing import commit, removals, transaction
-from headwater.statements.commit.created_tables import created_table
-from headwater.statements.commit.opening import Options, open_snapshot
-from headwater.statements.commit.recovery import recover_commit
-from headwater.statements.define.create import create_table
-from headwater.statements.transactions import begin_transaction, commit_transaction, rollback_transaction
+from headwater.statements.begin_and_commit import begin_transaction, commit_transaction, rollback_transaction
+from headwater.statements.running.committing import commit, removals, transaction
+from headwater.statements.running.created_tables import created_table
+from headwater.statements.running.opening import Options, open_snapshot
+from headwater.statements.running.recovery import recover_commit
+from headwater.statements.tables.create import create_table
 from headwater.stores import LocalStore
 from headwater.transaction import wait_for_maintenance
 from headwater.transaction.undoing import undo

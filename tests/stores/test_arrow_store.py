@@ -13,7 +13,7 @@ import pytest
 from pyroaring import BitMap64
 
 from headwater import changelog
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.stores import LocalStore
 from headwater.stores.arrow import ArrowStore

@@ -8,8 +8,8 @@ import pyarrow.fs as pafs
 import pytest
 from typer.testing import CliRunner
 
+from headwater.basics.errors import HeadwaterError
 from headwater.cli import main as cli
-from headwater.errors import HeadwaterError
 from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
 from headwater.stores import LocalStore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, serialize

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.stores import FileInfo, LocalStore, absolute_path, store_for
 
 

@@ -11,19 +11,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from headwater.backoff import Backoff
-from headwater.errors import HeadwaterError
+from headwater.basics.backoff import Backoff
+from headwater.basics.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol
 from headwater.protocol.types import PrimitiveType, StructField, StructType, schema_string
 from headwater.sql.composing import Relation
-from headwater.statements.commit import opening
-from headwater.statements.commit.opening import Options
 from headwater.statements.internal_names import InternalNames
-from headwater.statements.upsert import binding
-from headwater.statements.upsert.companion import Companion, Note, Remembering, confirm, deletions_of
-from headwater.statements.upsert.events import Events
-from headwater.statements.write.upsert_options import upsert_of
+from headwater.statements.running import opening
+from headwater.statements.running.opening import Options
+from headwater.statements.upserts import binding
+from headwater.statements.upserts.deleted_keys import Companion, Note, Remembering, confirm, deletions_of
+from headwater.statements.upserts.events import Events
+from headwater.statements.writes.upsert_options import upsert_of
 from headwater.stores import Store
 from headwater.transaction import Transaction
 from support.faults.scenario import read_commits
@@ -45,8 +45,8 @@ def events_with(**options: str) -> Events:
 
 def clocked(monkeypatch: Any, now: Any) -> None:
     """Everything that looks at the time of batches, tables and companions sees another one, in seconds."""
-    monkeypatch.setattr("headwater.clock.milliseconds", lambda: int(now() * 1000))
-    monkeypatch.setattr("headwater.backoff.OF_STATEMENTS", Backoff(0, 0))
+    monkeypatch.setattr("headwater.basics.clock.milliseconds", lambda: int(now() * 1000))
+    monkeypatch.setattr("headwater.basics.backoff.OF_STATEMENTS", Backoff(0, 0))
 
 
 class World:

@@ -10,7 +10,7 @@ import json
 import sys
 import time
 
-from headwater import counts
+from headwater.basics import counts
 from headwater.log import checkpoint_reading, column_cache
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.pruning import prune

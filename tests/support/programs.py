@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater import launch
+from headwater.cli import launch
 from headwater.exceptions import CONFLICTS
 from support.paths import TESTS
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headwater.changes.schemas import VersionedDefinition
+from headwater.change_data.schemas import VersionedDefinition
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import AddFile, Protocol, RemoveFile
 from headwater.stores import LocalStore, Store
-from headwater.streaming.commits import Commits
-from headwater.streaming.initial import InitialSnapshots
-from headwater.streaming.source import Reading, TableStream
+from headwater.streams.commits import Commits
+from headwater.streams.initial import InitialSnapshots
+from headwater.streams.source import Reading, TableStream
 from headwater.transaction import Transaction
 from support.commits import metadata
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log import groups
 from headwater.log.files import file_of
 from headwater.log.snapshot import load_snapshot
@@ -24,7 +24,7 @@ TABLES = ("/a", "/b", "/c")
 
 def hasten(monkeypatch) -> None:
     """Backoff without waits, no patience with a writer that may be dead, and no maintenance; as in the handler."""
-    monkeypatch.setattr("headwater.backoff.Backoff.wait", lambda *_: None)
+    monkeypatch.setattr("headwater.basics.backoff.Backoff.wait", lambda *_: None)
     monkeypatch.setattr(groups, "PATIENCE", 0.0)
     monkeypatch.setattr("headwater.transaction.undoing._GRACE", 0.1)
     monkeypatch.setattr("headwater.transaction.maintenance.schedule", lambda *_: None)

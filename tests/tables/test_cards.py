@@ -7,7 +7,7 @@ import re
 from pyspark.errors import AnalysisException
 from pyspark.sql import Row
 
-from headwater.amounts import effects, size_text
+from headwater.basics.amounts import effects, size_text
 from headwater.tables import cards
 
 ODD = "<img src=x onerror=alert(1)>\u202e\x1b"

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from headwater.basics.errors import HeadwaterError
 from headwater.catalogs.interface import Away, Unanswered
 from headwater.catalogs.log_view import RatifiedLog
 from headwater.catalogs.unity.requests import Answer, Request
-from headwater.errors import HeadwaterError
 from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.commits import commit_info_of
 from headwater.log.snapshot import load_snapshot
@@ -25,7 +25,7 @@ from support.unity_server import UnityModel
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """Backoff without waits."""
-    monkeypatch.setattr("headwater.backoff.Backoff.wait", lambda *_: None)
+    monkeypatch.setattr("headwater.basics.backoff.Backoff.wait", lambda *_: None)
     yield
     assert wait_for_maintenance(60)
 

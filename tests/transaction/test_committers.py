@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.file_names import commit_name, log_directory
 from headwater.transaction import Transaction, wait_for_maintenance
@@ -102,7 +102,7 @@ def test_a_writer_among_quick_ones_has_its_turn(table, monkeypatch):
         for version in range(newest + 1, newest + 4):
             committer.take(version)
 
-    monkeypatch.setattr("headwater.backoff.Backoff.wait", others_commit)
+    monkeypatch.setattr("headwater.basics.backoff.Backoff.wait", others_commit)
     committed, _ = append(table, committer)
     assert (committed.version, committer.asked) == (6, [1, 2, 6])
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log.commits import parse_actions
 from headwater.protocol.actions import AddFile, DeletionVector, Metadata, Protocol, RemoveFile
 from headwater.protocol.table_definition import TableDefinition

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, DeletionVector, Metadata, Protocol, RemoveFile
 from headwater.protocol.column_metadata import DECLARED_TYPE, IDENTITY_HIGH_WATER_MARK
@@ -30,12 +30,7 @@ from headwater.schema.identity import identity_metadata, with_high_water_marks
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction, wait_for_maintenance
 from headwater.transaction.conflicts import Intent, Reads, WinningCommit, Writes, check
-from headwater.transaction.definition import (
-    Kind,
-    changes_marks_only,
-    definition_changes,
-    with_marks_of,
-)
+from headwater.transaction.definition_conflicts import Kind, changes_marks_only, definition_changes, with_marks_of
 from support.predicate_text import parse_predicate
 
 LONG, INT, STRING = PrimitiveType("long"), PrimitiveType("integer"), PrimitiveType("string")
@@ -353,7 +348,7 @@ def test_an_append_that_lost_to_in_commit_timestamps_is_stamped(path, monkeypatc
     snapshot = create(path)
     late = append(snapshot)
     with monkeypatch.context() as ahead:
-        ahead.setattr("headwater.clock.milliseconds", lambda: 9_999_999_999_000)
+        ahead.setattr("headwater.basics.clock.milliseconds", lambda: 9_999_999_999_000)
         alter(snapshot, metadata(delta__enableInCommitTimestamps="true"))
     committed = late.commit("WRITE", {})
     assert lines(path, 2)[0]["commitInfo"]["inCommitTimestamp"] == 9_999_999_999_001

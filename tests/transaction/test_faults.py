@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log.snapshot import load_snapshot
 from headwater.stores import LocalStore
 from headwater.transaction import wait_for_maintenance

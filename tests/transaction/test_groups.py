@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log import groups
 from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.cleanup import clean_up
@@ -15,7 +15,7 @@ from headwater.log.commits import commit_info_of
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import serialize
 from headwater.protocol.file_names import commit_name
-from headwater.streaming.commits import Commits
+from headwater.streams.commits import Commits
 from headwater.transaction import wait_for_maintenance
 from headwater.transaction.groups import commit_together
 from headwater.transaction.undoing import undo
@@ -393,7 +393,7 @@ def test_cleanup_takes_what_is_of_no_use_and_leaves_what_was_aborted(monkeypatch
     write_checkpoint(snapshot)
     inner.clock = lambda: 20 * _DAY
     newest = append("/a", inner, "last").transaction.commit("WRITE", {}).snapshot
-    monkeypatch.setattr("headwater.clock.milliseconds", lambda: 30 * _DAY)
+    monkeypatch.setattr("headwater.basics.clock.milliseconds", lambda: 30 * _DAY)
     assert clean_up(load_snapshot("/a", inner, base=None), now=30 * _DAY) is not None
     assert newest.version == 3
     assert not inner.missing([aborted, *kept, "/a/_delta_log/_staged_commits/notes.json", linked])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log import groups
 from headwater.log.snapshot import load_snapshot, table_exists
 from headwater.protocol.file_names import commit_name
-from headwater.statements.commit.opening import Location
-from headwater.statements.define.create import check_empty
+from headwater.statements.running.opening import Location
+from headwater.statements.tables.create import check_empty
 from headwater.transaction.composing import version_together
 from headwater.transaction.groups import commit_together
 from headwater.transaction.undoing import undo

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.log.files import vector_of
 from headwater.log.snapshot import Snapshot, load_snapshot

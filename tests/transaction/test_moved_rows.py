@@ -11,13 +11,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.log.commits import parse_actions
 from headwater.log.files import file_of, vector_of
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import AddFile, Protocol, RemoveFile
-from headwater.statements.commit.committing import removals
+from headwater.statements.running.committing import removals
 from headwater.transaction import Transaction
 from headwater.transaction.conflicts import WinningCommit, file_key
 from headwater.transaction.moved_rows import FIELD, Copy, places

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from pyroaring import BitMap64
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol.actions import AddCDCFile, DeletionVector, RemoveFile
 from headwater.protocol.types import PrimitiveType, StructField, StructType
 from headwater.transaction.content import Content

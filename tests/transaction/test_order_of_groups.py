@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log import groups
 from headwater.log.groups import AT_WORK, Group
 from headwater.log.snapshot import load_snapshot

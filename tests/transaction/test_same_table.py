@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log.snapshot import load_snapshot
 from headwater.log.snapshot_cache import SnapshotCache
 from headwater.protocol.actions import Protocol

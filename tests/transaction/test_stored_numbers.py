@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol import action_shapes

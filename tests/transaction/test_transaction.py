@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log.snapshot import load_snapshot
 from headwater.log.snapshot_cache import SnapshotCache
 from headwater.protocol.actions import AddCDCFile, CommitInfo, DomainMetadata, Protocol

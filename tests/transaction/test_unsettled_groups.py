@@ -9,16 +9,16 @@ from dataclasses import replace
 
 import pytest
 
+from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.maintain import VacuumArguments, VacuumRequest
-from headwater.errors import HeadwaterError
 from headwater.log import groups
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from headwater.protocol.file_names import commit_name, log_directory
 from headwater.protocol.types import schema_string
-from headwater.statements.maintain.vacuum import vacuum
+from headwater.statements.maintenance.vacuum import vacuum
 from headwater.stores import LocalStore
-from headwater.streaming.commits import Commits
+from headwater.streams.commits import Commits
 from headwater.transaction import Transaction, wait_for_maintenance
 from headwater.transaction.groups import commit_together, place
 from headwater.transaction.undoing import settle_newest, undo

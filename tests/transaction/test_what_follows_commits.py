@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log import manifests
 from headwater.log.checkpoint_writing import Layout, write_checkpoint
 from headwater.log.checksums import read_checksum, write_checksum

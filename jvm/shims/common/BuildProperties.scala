@@ -1,6 +1,6 @@
 package headwater.spark.shims
 
-/** What `headwater/versions.py` said when this JAR was built. */
+/** What `headwater/basics/versions.py` said when this JAR was built. */
 object BuildProperties {
   private val properties = {
     val read = new java.util.Properties()

@@ -5,7 +5,7 @@ import java.util.concurrent.atomic.AtomicBoolean
 import headwater.spark.HeadwaterException
 import org.apache.spark.internal.Logging
 
-/** The Spark versions that this JAR runs on. The rules are those of `headwater/versions.py`, which both builds copy into the JAR. */
+/** The Spark versions that this JAR runs on. The rules are those of `headwater/basics/versions.py`, which both builds copy into the JAR. */
 object SparkVersions extends Logging {
   private val warned = new AtomicBoolean
 

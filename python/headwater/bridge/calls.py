@@ -24,11 +24,11 @@ import msgspec
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError, Py4JJavaError
 
-from headwater import clock, counts
+from headwater.basics import clock, counts
+from headwater.basics.errors import HeadwaterError, access_failed
 from headwater.bridge import log_context
 from headwater.bridge.messages import Envelope, ErrorDescription, Request
 from headwater.bridge.statement import Statement
-from headwater.errors import HeadwaterError, access_failed
 from headwater.stores import is_same_place
 
 logger = logging.getLogger("headwater.calls")

@@ -19,9 +19,9 @@ from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from headwater import start_settings
+from headwater.basics import start_settings
+from headwater.basics.redaction import RedactingFormatter
 from headwater.bridge.log_context import AboutTable
-from headwater.redaction import RedactingFormatter
 
 if TYPE_CHECKING:
     from headwater.bridge.calls import Handler
@@ -105,18 +105,18 @@ def serve(handlers: Callable[[], Mapping[str, Handler[Any]]], at_end: Callable[[
 def misfit(settings: Mapping[str, Any]) -> dict[str, Any] | None:
     """The error if the JAR was built with other messages than this package has, as an ``ErrorDescription``; else None.
 
-    :param settings: the JVM's first line. ``bridge``: :func:`headwater.versions.bridge_version` as it was when the JAR
-        was built; ``jar``: where the JAR is.
+    :param settings: the JVM's first line. ``bridge``: :func:`headwater.basics.versions.bridge_version` as it was when
+        the JAR was built; ``jar``: where the JAR is.
     """
-    from headwater.versions import bridge_version
+    from headwater.basics.versions import bridge_version
 
     built_with, own = settings.get("bridge"), bridge_version()
     if built_with == own:
         return None
     from msgspec import to_builtins
 
+    from headwater.basics.errors import HeadwaterError
     from headwater.bridge.calls import describe_error
-    from headwater.errors import HeadwaterError
 
     error = HeadwaterError(
         "HEADWATER_JAR_DOES_NOT_FIT",

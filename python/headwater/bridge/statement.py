@@ -15,7 +15,8 @@ from typing import Any, Protocol
 import msgspec
 from py4j.protocol import Py4JJavaError
 
-from headwater import start_settings
+from headwater.basics import start_settings
+from headwater.basics.errors import HeadwaterError
 from headwater.bridge.hadoop_files import HadoopFileSystem
 from headwater.bridge.messages import Answer, SessionSettings
 from headwater.bridge.messages.callbacks import (
@@ -42,7 +43,6 @@ from headwater.bridge.messages.callbacks import (
 from headwater.bridge.messages.change import ChangeRequest
 from headwater.bridge.messages.define import CreatedTable
 from headwater.bridge.messages.trouble import BegunCommit
-from headwater.errors import HeadwaterError
 from headwater.pruning.predicates import Predicate, decode
 
 _WRITTEN_ROWS = msgspec.json.Decoder(WrittenRows)
@@ -156,7 +156,7 @@ class Statement:
     @property
     def confs(self) -> Mapping[str, str]:
         """The session's ``spark.databricks.delta.*``, ``spark.headwater.*`` and a few of Spark's own settings, but not
-        those that count only at Spark's start (:mod:`headwater.start_settings`).
+        those that count only at Spark's start (:mod:`headwater.basics.start_settings`).
         """
         return self._confs
 

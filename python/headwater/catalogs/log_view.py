@@ -21,8 +21,9 @@ from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
+from headwater.basics.errors import HeadwaterError
+from headwater.basics.recent import Recent
 from headwater.catalogs.interface import CatalogFailure, ManagedTable, Ratified, StagedCommit
-from headwater.errors import HeadwaterError
 from headwater.protocol.file_names import (
     CommitName,
     commit_name,
@@ -30,7 +31,6 @@ from headwater.protocol.file_names import (
     log_directory,
     parse_name,
 )
-from headwater.recent import Recent
 from headwater.stores import FileInfo, Store
 from headwater.stores.interface import StoreOver
 

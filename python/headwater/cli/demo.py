@@ -25,9 +25,9 @@ from rich.syntax import Syntax
 from rich.table import Table
 
 from headwater import __version__, configure, jar_path
+from headwater.basics.errors import conf_directory
 from headwater.cli.pictures import Bar, Picture, print_picture
 from headwater.cli.pictures import report as report_of
-from headwater.errors import conf_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

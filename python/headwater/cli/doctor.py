@@ -28,8 +28,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from headwater import __version__, clock, launch, versions
-from headwater.printable import printable
+from headwater import __version__
+from headwater.basics import clock, versions
+from headwater.basics.printable import printable
+from headwater.cli import launch
 
 OK, NOTE, WARNING, WRONG = "ok", "note", "warning", "wrong"
 
@@ -479,7 +481,7 @@ def _local(path: str) -> Iterator[Finding]:
 
 def _promise(store: object, probe: Path, kind: str) -> Finding:
     """Whether a file is created only where there is none."""
-    from headwater.errors import HeadwaterError
+    from headwater.basics.errors import HeadwaterError
 
     where = f"{probe.parent} ({kind})"
     put = store.put_if_absent  # type: ignore[attr-defined]
@@ -542,9 +544,9 @@ def _version(name: str) -> re.Match[str] | None:
 
 def _table(path: str) -> Iterator[Finding]:
     """Whether there is a table, whether it can be read, and whether its times are those of this clock."""
-    from headwater.amounts import plural
-    from headwater.cli.reaching import reached
-    from headwater.errors import HeadwaterError
+    from headwater.basics.amounts import plural
+    from headwater.basics.errors import HeadwaterError
+    from headwater.cli.locations import reached
     from headwater.log.snapshot import load_snapshot
 
     try:

@@ -1,8 +1,8 @@
 """What the commands say of a table: its columns, files, log, and how two versions differ, as plain values.
 
-Owns these values; :mod:`headwater.cli.looking` prints them. Promise: they come from the log alone, need neither Spark
-nor a JVM, and are such that JSON has them; sizes are in bytes, times are UTC. Follows the protocol's chapters "Actions"
-and "Delta Log Entries".
+Owns these values; :mod:`headwater.cli.table_commands` prints them. Promise: they come from the log alone, need neither
+Spark nor a JVM, and are such that JSON has them; sizes are in bytes, times are UTC. Follows the protocol's chapters
+"Actions" and "Delta Log Entries".
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log.commits import invalid_commit
 from headwater.log.files import keys_of
 from headwater.log.segment import list_log, version_not_found
@@ -40,7 +40,7 @@ from headwater.pruning import estimate, prune
 from headwater.schema.constraints import check_constraints
 from headwater.schema.identity import identity_columns
 from headwater.sql.conditions import parse_condition
-from headwater.statements.read.describe import time_text
+from headwater.statements.reads.describe import time_text
 from headwater.stores import FileInfo, Store
 
 _FILE_COLUMNS = ("path", "size", "modification_time", "partition_values", "deletion_vector")

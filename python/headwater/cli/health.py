@@ -1,4 +1,4 @@
-"""What ``headwater health`` prints: the facts of :mod:`headwater.statements.maintain.health`, as tables or as JSON."""
+"""What ``headwater health`` prints: :mod:`headwater.statements.maintenance.health`, as tables or as JSON."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 
 from rich.table import Table
 
+from headwater.cli.locations import reached, snapshot_of
 from headwater.cli.printing import console, pairs, print_json, table
-from headwater.cli.reaching import reached, snapshot_of
-from headwater.statements.maintain.health import SECTIONS, Fact, health, value_text
-from headwater.statements.maintain.layouts import Settings
+from headwater.statements.maintenance.health import SECTIONS, Fact, health, value_text
+from headwater.statements.maintenance.layouts import Settings
 
 
 def show_health(path: str, conditions: Sequence[str], *, as_json: bool) -> None:
     """Print the health of a table.
 
     :param path: local, or a URI of a store that pyarrow or fsspec reach.
-    :raises HeadwaterError: those of :func:`~headwater.cli.reaching.reached` and of loading a snapshot.
+    :raises HeadwaterError: those of :func:`~headwater.cli.locations.reached` and of loading a snapshot.
     """
     with reached(path) as place:
         facts = health(snapshot_of(place, None, None), Settings(), conditions)

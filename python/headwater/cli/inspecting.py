@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headwater.cli.reaching import reached
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
+from headwater.cli.locations import reached
 from headwater.log.snapshot import table_exists
 
 #: What the extra ``inspect`` installs.

@@ -1,6 +1,6 @@
 """The ``headwater`` command.
 
-Owns the command line only: :mod:`headwater.launch` and the modules beside this one do the work. Promises: a failure
+Owns the command line only: :mod:`headwater.cli.launch` and the modules beside this one do the work. Promises: a failure
 that the user can fix is one message on stderr and exit code 1, never a traceback. Spark's shells and servers replace
 this process, so exit code, signals and terminal are theirs.
 """
@@ -17,7 +17,7 @@ from typing import Annotated
 import typer
 
 from headwater import __version__, delta_jar_path, jar_path
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 
 app = typer.Typer(
     name="headwater",
@@ -177,7 +177,7 @@ def describe(
     path: _PathArgument, version: _Version = None, timestamp: _Timestamp = None, as_json: _Json = False
 ) -> None:
     """Show a table's columns, partitions, clustering and constraints from its log, without Spark."""
-    from headwater.cli.looking import show_description
+    from headwater.cli.table_commands import show_description
 
     show_description(path, *_point(version, timestamp), as_json=as_json)
 
@@ -185,7 +185,7 @@ def describe(
 @app.command()
 def history(path: _PathArgument, limit: _Limit = None, as_json: _Json = False) -> None:
     """Show the versions of a table, newest first: when, what, and what it did to rows, files and bytes."""
-    from headwater.cli.looking import show_history
+    from headwater.cli.table_commands import show_history
 
     show_history(path, limit, as_json=as_json)
 
@@ -193,7 +193,7 @@ def history(path: _PathArgument, limit: _Limit = None, as_json: _Json = False) -
 @app.command()
 def detail(path: _PathArgument, version: _Version = None, timestamp: _Timestamp = None, as_json: _Json = False) -> None:
     """Show what DESCRIBE DETAIL says of a table: size, files, properties, protocol, features."""
-    from headwater.cli.looking import show_detail
+    from headwater.cli.table_commands import show_detail
 
     show_detail(path, *_point(version, timestamp), as_json=as_json)
 
@@ -201,7 +201,7 @@ def detail(path: _PathArgument, version: _Version = None, timestamp: _Timestamp 
 @app.command()
 def log(path: _PathArgument, version: _Version = None, limit: _Limit = None, as_json: _Json = False) -> None:
     """Show the files of a table's log; with --version, the actions of that version's commit."""
-    from headwater.cli.looking import show_log
+    from headwater.cli.table_commands import show_log
 
     show_log(path, version, limit, as_json=as_json)
 
@@ -214,7 +214,7 @@ def diff(
     as_json: _Json = False,
 ) -> None:
     """Show how two versions of a table differ: columns, properties, protocol, streams that write it, files, rows."""
-    from headwater.cli.looking import show_difference
+    from headwater.cli.table_commands import show_difference
 
     show_difference(path, older, newer, as_json=as_json)
 
@@ -231,7 +231,7 @@ def files(
     as_json: _Json = False,
 ) -> None:
     """Show the live files of a table: size, rows, deleted rows, partition."""
-    from headwater.cli.looking import show_files
+    from headwater.cli.table_commands import show_files
 
     show_files(path, *_point(version, timestamp), where=where, limit=limit, as_json=as_json)
 
@@ -257,14 +257,14 @@ def doctor(
 
 
 def _run_shell(shell: str, arguments: list[str]) -> None:
-    from headwater.launch import shell_command
+    from headwater.cli.launch import shell_command
 
     command, environment = shell_command(shell, arguments)
     os.execve(command[0], command, environment)
 
 
 def _run_server(server: str, arguments: list[str]) -> None:
-    from headwater.launch import server_command
+    from headwater.cli.launch import server_command
 
     command, environment = server_command(server, arguments)
     os.execve(command[0], command, environment)

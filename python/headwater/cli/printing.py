@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from headwater.printable import printable
+from headwater.basics.printable import printable
 
 #: Columns of a pipe: more than any row has.
 _WIDE = 100_000

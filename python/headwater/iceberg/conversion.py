@@ -32,8 +32,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater import clock, grouping
-from headwater.errors import HeadwaterError
+from headwater.basics import clock, grouping
+from headwater.basics.errors import HeadwaterError
 from headwater.iceberg import metadata
 from headwater.iceberg.manifests import (
     ADDED,

@@ -1,7 +1,7 @@
 """The Delta columns of an Iceberg schema, and the texts of its partition values.
 
 Owns the step from the JSON of a schema to columns with mapping: field ids become column ids, and the names also become
-physical names, unless files have other columns by them (:mod:`headwater.statements.define.iceberg_table`). Follows the
+physical names, unless files have other columns by them (:mod:`headwater.statements.tables.iceberg_table`). Follows the
 chapters "Schemas and Data Types" and "Partition Transforms" of Iceberg's specification, and the protocol's chapters
 "Column Mapping", "Type Widening" and "Partition Value Serialization". Promise: what Delta has no type for is a
 :class:`NotDelta` that names it.
@@ -15,11 +15,11 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from headwater.basics.times import date_text, timestamp_text
 from headwater.iceberg.types import DELTA_NAMES
 from headwater.protocol.column_metadata import COLUMN_ID, PHYSICAL_NAME
 from headwater.protocol.types import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructField, StructType
 from headwater.schema.widening import can_widen, with_change
-from headwater.times import date_text, timestamp_text
 
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 _FIXED = re.compile(r"fixed\[\s*\d+\s*\]")

@@ -17,11 +17,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from headwater import counts, start_settings
+from headwater.basics import counts, start_settings
+from headwater.basics.recent import Recent
+from headwater.basics.redaction import without_credentials
 from headwater.iceberg import metadata
 from headwater.log.snapshot import Snapshot
-from headwater.recent import Recent
-from headwater.redaction import without_credentials
 
 _LOG = logging.getLogger(__name__)
 #: The setting that names the catalog, and what those of its properties begin with.

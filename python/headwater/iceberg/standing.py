@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from headwater.basics.recent import Recent
 from headwater.iceberg import metadata
 from headwater.log.snapshot import Snapshot
-from headwater.recent import Recent
 from headwater.stores import Store
 
 

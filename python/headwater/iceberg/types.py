@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol.column_metadata import COLUMN_ID, NESTED_IDS
 from headwater.protocol.columns import ELEMENT, KEY, VALUE
 from headwater.protocol.types import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructField, StructType

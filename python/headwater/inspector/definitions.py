@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.inspector.plain import short
 from headwater.log.checkpoint_reading import UnreadableCheckpoint, read_checkpoint
 from headwater.log.checksums import read_checksum

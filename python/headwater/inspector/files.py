@@ -16,7 +16,7 @@ from headwater.inspector.plain import short, text_of
 from headwater.log.files import FILE_SCHEMA
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.partition_values import texts_of
-from headwater.statements.maintain.layouts import Settings, own_layout
+from headwater.statements.maintenance.layouts import Settings, own_layout
 
 #: The sizes between which the bars of the histogram lie, in bytes: powers of two, the first and last open.
 EDGES = [1 << power for power in range(10, 34)]

@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.inspector.plain import json_value, short, whole
 from headwater.inspector.table import InspectedTable
 from headwater.log.checksums import read_checksum

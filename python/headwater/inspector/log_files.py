@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from headwater import clock
-from headwater.errors import HeadwaterError
+from headwater.basics import clock
+from headwater.basics.errors import HeadwaterError
 from headwater.inspector.plain import short
 from headwater.inspector.table import InspectedTable, View
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.file_names import LAST_CHECKPOINT, SIDECAR_DIRECTORY, CheckpointName, log_directory, parse_name
-from headwater.statements.maintain.health import log_figures, vacuum_figures, whole_log
+from headwater.statements.maintenance.health import log_figures, vacuum_figures, whole_log
 
 _MOST_CHECKPOINTS = 50
 

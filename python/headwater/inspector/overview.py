@@ -16,7 +16,7 @@ from headwater.protocol.column_metadata import (
 )
 from headwater.protocol.columns import all_fields, format_name
 from headwater.schema import mapping
-from headwater.statements.maintain.health import columns_with_bounds
+from headwater.statements.maintenance.health import columns_with_bounds
 
 
 def overview(snapshot: Snapshot) -> dict[str, Any]:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from headwater.changes.changelog import RowKind
-from headwater.changes.files import ChangedFile
-from headwater.changes.rows import ChangeReader
-from headwater.changes.schemas import VersionedDefinition
-from headwater.errors import HeadwaterError, plain_reason
+from headwater.basics.errors import HeadwaterError, plain_reason
+from headwater.change_data.changelog import RowKind
+from headwater.change_data.files import ChangedFile
+from headwater.change_data.rows import ChangeReader
+from headwater.change_data.schemas import VersionedDefinition
 from headwater.inspector.plain import short, text_of
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import DeletionVector

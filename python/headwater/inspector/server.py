@@ -29,7 +29,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headwater.errors import HeadwaterError, access_failed
+from headwater.basics.errors import HeadwaterError, access_failed
 from headwater.inspector import files, log_files, skipping
 from headwater.inspector.history import History
 from headwater.inspector.overview import counts, overview

@@ -43,7 +43,7 @@ from headwater.pruning.predicates import (
     columns,
 )
 from headwater.sql.conditions import parse_condition
-from headwater.statements.maintain.health import clustering_figures, columns_with_bounds
+from headwater.statements.maintenance.health import clustering_figures, columns_with_bounds
 
 #: Points of a curve, and ranges that are drawn.
 _POINTS, _RANGES = 200, 160

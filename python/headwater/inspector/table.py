@@ -11,9 +11,9 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from headwater.basics.recent import Recent
 from headwater.log.segment import LogListing, list_log
 from headwater.log.snapshot import Snapshot, load_snapshot
-from headwater.recent import Recent
 from headwater.stores import Store
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.inspector.definitions import definition_before, property_changes, protocol_changes, schema_changes
 from headwater.inspector.plain import json_value, short, whole
 from headwater.inspector.table import InspectedTable

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log.files import FileBlock
 from headwater.log.replay import LiveBlock
 from headwater.log.snapshot import Snapshot

@@ -24,11 +24,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from headwater.errors import HeadwaterError, plain_reason
+from headwater.basics.errors import HeadwaterError, plain_reason
 from headwater.log.column_cache import FileColumns, columns_of
 from headwater.log.commits import ParsedActions, invalid_commit, parse_actions, reason_of
 from headwater.log.files import FILE_SCHEMA, JSON_NAMES, TOMBSTONE_SCHEMA, FileBlock, check_sizes, keep, no_values
-from headwater.log.holdings import BLOCK_BYTES, Holding
+from headwater.log.memory_estimates import BLOCK_BYTES, Holding
 from headwater.log.statistics.from_typed import texts_of
 from headwater.protocol.action_shapes import (
     DELETION_VECTOR,

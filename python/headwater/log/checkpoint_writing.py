@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from headwater import clock
+from headwater.basics import clock
 from headwater.log.checkpoint_columns import ParsedPartitionValues, ParsedStatistics, whole
 from headwater.log.files import FILE_SCHEMA, JSON_NAMES, TOMBSTONE_SCHEMA
 from headwater.log.replay import LiveBlock

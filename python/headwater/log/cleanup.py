@@ -20,7 +20,7 @@ import contextlib
 import logging
 from dataclasses import dataclass
 
-from headwater import clock
+from headwater.basics import clock
 from headwater.log import groups
 from headwater.log.checkpoint_reading import CheckpointFiles, UnreadableCheckpoint, named_sidecars, read_checkpoint
 from headwater.log.history import last_version_at

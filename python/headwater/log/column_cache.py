@@ -40,10 +40,10 @@ from typing import NamedTuple
 import pyarrow as pa
 
 import headwater
-from headwater import clock, counts
+from headwater.basics import clock, counts
+from headwater.basics.warn_once import warn_once
 from headwater.log.files import no_values
 from headwater.protocol.properties import parse_bytes
-from headwater.warn_once import warn_once
 
 #: The settings of Spark's start.
 DIRECTORY = "spark.headwater.cache.directory"

@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from headwater.errors import HeadwaterError, plain_reason
+from headwater.basics.errors import HeadwaterError, plain_reason
 from headwater.log.files import FILE_SCHEMA, TOMBSTONE_SCHEMA, FileActions, table_of
 from headwater.protocol.actions import AddCDCFile, DeletionVector, DomainMetadata, Metadata, Protocol, SetTransaction
 

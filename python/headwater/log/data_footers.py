@@ -8,7 +8,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.stores import Store, absolute_path
 from headwater.stores.parquet_footers import read_footer
 

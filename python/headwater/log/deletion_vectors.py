@@ -17,7 +17,7 @@ from uuid import UUID, uuid4
 
 from pyroaring import BitMap, BitMap64
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol.actions import DeletionVector
 from headwater.stores import Store, absolute_path
 

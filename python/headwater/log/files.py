@@ -21,7 +21,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.log.holdings import BLOCK_BYTES, DERIVED_BYTES, Holding
+from headwater.log.memory_estimates import BLOCK_BYTES, DERIVED_BYTES, Holding
 from headwater.protocol.action_shapes import ADD, DELETION_VECTOR, REMOVE, Shape, text_map
 from headwater.protocol.actions import AddFile, DeletionVector
 

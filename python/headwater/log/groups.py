@@ -42,7 +42,9 @@ from threading import Lock, Timer
 from typing import Any
 from uuid import UUID
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
+from headwater.basics.recent import Recent
+from headwater.basics.warn_once import warn_once
 from headwater.log.commits import commit_info_of
 from headwater.protocol.file_names import (
     STAGED_DIRECTORY,
@@ -54,9 +56,7 @@ from headwater.protocol.file_names import (
     parse_name,
     version_prefix,
 )
-from headwater.recent import Recent
 from headwater.stores import SCHEME, FileInfo, Store
-from headwater.warn_once import warn_once
 
 _LOG = logging.getLogger(__name__)
 #: The member of ``commitInfo``.

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
+from headwater.basics.times import timestamp_text
 from headwater.log.commits import commit_info_of
 from headwater.log.segment import LogListing, list_log
 from headwater.log.snapshot import Snapshot, load_snapshot
@@ -22,7 +23,6 @@ from headwater.protocol import properties
 from headwater.protocol.actions import Metadata
 from headwater.protocol.features import in_commit_timestamps_enabled
 from headwater.stores import FileInfo, Store
-from headwater.times import timestamp_text
 
 #: How many commits are read at a time, which bounds memory (bench case ``history-batch``).
 _READ_AT_ONCE = 256

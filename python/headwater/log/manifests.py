@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log.files import canonical_path
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.partition_paths import partition_directory

@@ -16,8 +16,9 @@ from functools import cached_property
 
 import orjson
 
-from headwater import clock
-from headwater.errors import HeadwaterError
+from headwater.basics import clock
+from headwater.basics.errors import HeadwaterError
+from headwater.basics.warn_once import warn_once
 from headwater.log.checkpoint_reading import CheckpointFiles, UnreadableCheckpoint, read_checkpoint
 from headwater.log.commits import parse_actions
 from headwater.protocol.file_names import (
@@ -33,7 +34,6 @@ from headwater.protocol.file_names import (
     version_prefix,
 )
 from headwater.stores import FileInfo, Store
-from headwater.warn_once import warn_once
 
 #: More new commits than this are listed, so that a checkpoint among them is found. To look up single names is no slower
 #: before that (bench case ``commits-by-name``).

@@ -20,8 +20,9 @@ from functools import cached_property, lru_cache, partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater import clock
-from headwater.errors import HeadwaterError
+from headwater.basics import clock
+from headwater.basics.errors import HeadwaterError
+from headwater.basics.warn_once import warn_once
 from headwater.log.checkpoint_reading import UnreadableCheckpoint, read_checkpoint
 from headwater.log.checksums import MOST_TRANSACTIONS, Checksum, checksum_path, differences, read_checksum
 from headwater.log.commits import ParsedActions, commit_info_of, parse_actions
@@ -57,7 +58,6 @@ from headwater.protocol.types import StructField, StructType
 from headwater.schema.definition_checks import check_definition
 from headwater.schema.widening import check_readable_types
 from headwater.stores import FileInfo, Store
-from headwater.warn_once import warn_once
 
 #: How many of a long run of commits are read and parsed at a time (bench cases ``commits-batch`` and ``log-tail``).
 _COMMITS_AT_ONCE = 256

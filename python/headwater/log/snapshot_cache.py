@@ -6,7 +6,7 @@ used unchanged and refreshed in the background. Snapshots themselves: :mod:`head
 
 Promise: what is kept is bounded by the number of tables, by the memory that they take, by the files that they keep open
 and by the disk that copies of these take; a use costs the same however many tables there are. The memory is an estimate
-(:mod:`headwater.log.holdings`).
+(:mod:`headwater.log.memory_estimates`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from functools import cache
 from threading import Lock
 
-from headwater import counts
-from headwater.log.holdings import Holding
+from headwater.basics import counts
+from headwater.log.memory_estimates import Holding
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.stores import Store
 

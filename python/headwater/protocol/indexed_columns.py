@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol import properties
 from headwater.protocol.columns import Leaf, Path, find_path, format_name, leaves, parse_name_list
 from headwater.protocol.types import PRIMITIVES, DataType, DecimalType, PrimitiveType, StructType

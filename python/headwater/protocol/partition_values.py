@@ -27,10 +27,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
+from headwater.basics.time_zones import time_zone_of
+from headwater.basics.times import MICROSECONDS_OF_DAY, days_of, microseconds_of, utc_offset
 from headwater.protocol.types import DataType, DecimalType, PrimitiveType
-from headwater.time_zones import time_zone_of
-from headwater.times import MICROSECONDS_OF_DAY, days_of, microseconds_of, utc_offset
 
 _TIMESTAMP = re.compile(
     r"([+-]?\d{4,7})-(\d{1,2})-(\d{1,2})(?:[T ](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:[.](\d{1,9}))?)?)?"

@@ -16,9 +16,9 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar, overload
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
+from headwater.basics.suggestions import did_you_mean
 from headwater.protocol.concerns import Concern
-from headwater.suggestions import did_you_mean
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol import properties
 from headwater.protocol.actions import DomainMetadata
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol import clustering, properties
 from headwater.protocol.actions import DomainMetadata, Metadata, Protocol
 from headwater.protocol.clustering import physical_columns

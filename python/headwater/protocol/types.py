@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol.column_metadata import PHYSICAL_NAME
 
 #: The names of the types of whole numbers, the narrowest first.

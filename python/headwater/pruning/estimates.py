@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol.types import DecimalType, PrimitiveType
 from headwater.pruning.bounds import Files, ResolvedColumn, plain, resolve_column
 from headwater.pruning.predicates import INTEGRAL_RANGES

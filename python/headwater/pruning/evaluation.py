@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol.types import DataType, DecimalType, PrimitiveType
 from headwater.pruning.bounds import CUT_OFF, Bounds, BoundsReader, Files, literal_bounds, values_of
 from headwater.pruning.masks import MAYBE, Mask, conjunction, disjunction, inverse, settle

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol.types import PrimitiveType
 from headwater.pruning.bounds import Bounds, BoundsReader, Files, resolve_column
 from headwater.pruning.evaluation import leaves_rows, prune_all

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol import properties
 from headwater.protocol.columns import all_fields, format_name, map_fields, parts
 from headwater.protocol.row_tracking import reserved_names

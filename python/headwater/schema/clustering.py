@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol.actions import DomainMetadata
 from headwater.protocol.clustering import clustering_domain
 from headwater.protocol.columns import Path, find_path, format_name

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol.column_metadata import CURRENT_DEFAULT, EXISTS_DEFAULT, INVARIANTS
 from headwater.protocol.columns import Path, all_fields, format_name, map_fields, quote
 from headwater.protocol.properties import CONSTRAINT_PREFIX

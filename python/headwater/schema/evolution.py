@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol.column_metadata import CURRENT_DEFAULT, DECLARED_TYPE, EXISTS_DEFAULT
 from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, find_path, format_name, is_part, map_fields
 from headwater.protocol.types import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType

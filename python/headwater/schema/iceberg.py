@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol import properties, row_tracking
 from headwater.protocol.actions import AddFile
 from headwater.protocol.column_metadata import CURRENT_DEFAULT, TYPE_CHANGES

@@ -7,7 +7,7 @@ be written to; only a change that breaks a rule is refused.
 
 from __future__ import annotations
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol import properties
 from headwater.protocol.table_definition import TableDefinition
 

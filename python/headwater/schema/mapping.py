@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol import properties
 from headwater.protocol.column_metadata import COLUMN_ID, NESTED_IDS, PHYSICAL_NAME
 from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, all_fields, format_name, map_fields

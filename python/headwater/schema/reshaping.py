@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol import properties
 from headwater.protocol.column_metadata import DECLARED_TYPE
 from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, all_fields, find_path, format_name, is_part, type_at

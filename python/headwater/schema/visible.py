@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol.column_metadata import CURRENT_DEFAULT, EXISTS_DEFAULT
 from headwater.protocol.columns import map_fields
 from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType, schema_string

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol.column_metadata import TYPE_CHANGES
 from headwater.protocol.columns import all_fields, format_name
 from headwater.protocol.table_definition import TableDefinition

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.sql.tokens import Pattern, text_of, tokens
 
 _RIGHTS = "Give rights where the files are stored, or show others a view with the rows and columns they may see."

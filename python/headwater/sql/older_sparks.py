@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sqlglot import TokenType
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.sql import older_constraints
 from headwater.sql.tokens import Token, after, end_of_table, literal, outer, text_of, tokens
 

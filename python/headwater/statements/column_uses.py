@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headwater.basics.errors import HeadwaterError
 from headwater.bridge.statement import Statement
-from headwater.errors import HeadwaterError
 from headwater.protocol.actions import Metadata
 from headwater.protocol.columns import Path, find_path, format_name
 from headwater.protocol.types import StructType, schema_string

@@ -6,8 +6,8 @@ values. Readers and writers accept each other's options, as applications give on
 
 Promise: no option that another layer may mean is refused. WITH, streams and writes by keys have no options but those
 listed here, and refuse any other name. DataFrames also pass on options of formats, file systems and frameworks: there,
-only a misspelt known name is refused (:func:`headwater.suggestions.misspelt`), and any other unknown name warns once. A
-name with a dot is a setting of something else, such as a file system or Parquet.
+only a misspelt known name is refused (:func:`headwater.basics.suggestions.misspelt`), and any other unknown name warns
+once. A name with a dot is a setting of something else, such as a file system or Parquet.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import sys
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from headwater.errors import HeadwaterError
-from headwater.suggestions import did_you_mean, misspelt
-from headwater.warn_once import warn_once
+from headwater.basics.errors import HeadwaterError
+from headwater.basics.suggestions import did_you_mean, misspelt
+from headwater.basics.warn_once import warn_once
 
 
 class Option(NamedTuple):

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from headwater.changes.changelog import unpaired_advice
+from headwater.basics.suggestions import did_you_mean
+from headwater.basics.warn_once import warn_once
+from headwater.change_data.changelog import unpaired_advice
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.properties import PROPERTIES
 from headwater.schema.iceberg import is_converted
 from headwater.statements.settings import SETTINGS, UNUSED_SETTINGS, UNUSED_VALUES
-from headwater.suggestions import did_you_mean
-from headwater.warn_once import warn_once
 
 _OWN = "spark.headwater."
 #: Settings of our own, and beginnings of such.

@@ -13,14 +13,14 @@ from importlib import import_module
 from typing import Any
 
 from headwater import statements
+from headwater.basics.errors import HeadwaterError
 from headwater.bridge.calls import Handler
 from headwater.bridge.statement import Statement
-from headwater.errors import HeadwaterError
 from headwater.sql.grammar import GRAMMARS
 from headwater.statements.calls import CALLS as CALLS  # noqa: PLC0414 - complete once this module is imported
 from headwater.statements.calls import Call
-from headwater.statements.commit import open_transactions
-from headwater.statements.commit.managed import named as by_name
+from headwater.statements.running import open_transactions
+from headwater.statements.running.managed_tables import named as by_name
 
 
 def guarded(call: Call) -> Handler[Any]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from headwater.errors import illegal_option
+from headwater.basics.errors import illegal_option
 from headwater.protocol.properties import parse_bytes, parse_interval
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
 """The calendar that a Parquet file counts its days and times by.
 
 Owns the rule of Spark's readers. Spark 2, and later versions in the mode ``LEGACY``, wrote the calendar of
-:mod:`headwater.julian`, and later versions mark such files. A file that does not name the Spark that wrote it has
-Parquet's own calendar, the proleptic Gregorian one, unless a session's settings say otherwise. Times without a time
+:mod:`headwater.basics.julian`, and later versions mark such files. A file that does not name the Spark that wrote it
+has Parquet's own calendar, the proleptic Gregorian one, unless a session's settings say otherwise. Times without a time
 zone never change.
 """
 
@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from headwater.julian import FIRST_DAY, FIRST_MICROSECOND, days_from_julian, microseconds_from_julian
-from headwater.time_zones import time_zone_of
-from headwater.times import MICROSECONDS_OF_DAY
+from headwater.basics.julian import FIRST_DAY, FIRST_MICROSECOND, days_from_julian, microseconds_from_julian
+from headwater.basics.time_zones import time_zone_of
+from headwater.basics.times import MICROSECONDS_OF_DAY
 
 _VERSION, _ZONE = b"org.apache.spark.version", b"org.apache.spark.timeZone"
 #: What marks a file of Spark, and the first version of Spark that marks them.

@@ -10,7 +10,7 @@ Owns what each kind of them is relied on for, after the protocol's chapter "Crea
 - *Azure Data Lake Storage* (``abfs``, ``abfss``) and *Oracle's Object Storage* (``oci``): a create is seen before it is
   complete, or replaces; a rename has the condition that nothing has the new name, which the server keeps.
 - *All others* are read, and never written: what their rename or their create promises is theirs to say, by a store that
-  a setting names (:func:`headwater.stores.choice.store_for`).
+  a setting names (:func:`headwater.stores.by_path.store_for`).
 
 Which scheme is which: :mod:`headwater.stores.schemes`. Servers there are that do not know a condition and overwrite. So
 each, but for HDFS, is tried once before anything is written to it, and refused if it does.
@@ -33,8 +33,8 @@ from typing import NamedTuple, Protocol, TypeVar
 import orjson
 import pyarrow as pa
 
-from headwater import backoff
-from headwater.errors import HeadwaterError
+from headwater.basics import backoff
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol.file_names import LOG_DIRECTORY, log_directory
 from headwater.stores.interface import Failed, FileInfo, Store, Tree, by_directory
 from headwater.stores.schemes import Promise, promise_of

@@ -1,7 +1,7 @@
 """The interface of all stores, ``Store``, and the promises that the log relies on.
 
 The log is read and written only through it. ``tests/support/stores/store_contract.py`` tests the promises of any
-store. Which store a path is in: :mod:`headwater.stores.choice`.
+store. Which store a path is in: :mod:`headwater.stores.by_path`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.stores.schemes import advice_for
 
 _T = TypeVar("_T")
@@ -71,10 +71,10 @@ class Store(ABC):
        no more than some milliseconds lie between them; in a listing it is the same as by :meth:`following`.
     4. A listing is sorted by name, in the order of the characters' code points, and holds no directories.
     5. A missing file raises ``FileNotFoundError``, and nothing else does. Any other failure raises ``OSError`` or a
-       :class:`~headwater.errors.HeadwaterError`; it never returns a value.
+       :class:`~headwater.basics.errors.HeadwaterError`; it never returns a value.
 
     A user's own store is named by ``spark.headwater.store.<scheme>`` (see
-    :func:`headwater.stores.choice.store_for`).
+    :func:`headwater.stores.by_path.store_for`).
     """
 
     #: Whether all sessions share the store. One that they do not share acts with the rights of the session that it was

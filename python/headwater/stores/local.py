@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol.file_names import LOG_DIRECTORY, log_directory
 from headwater.stores.exclusive_rename import rename_unless_taken
 from headwater.stores.interface import Failed, FileInfo, Store, Tree, by_directory, in_parallel

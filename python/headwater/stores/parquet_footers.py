@@ -11,7 +11,7 @@ import struct
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headwater.errors import plain_reason
+from headwater.basics.errors import plain_reason
 from headwater.stores.interface import Store
 
 #: Bytes of a file's end that are read first: enough for the footers of files with 100 columns (bench case

@@ -16,9 +16,9 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row
 
-from headwater.amounts import effects, plural, size_text
-from headwater.printable import printable
-from headwater.tables.reaching import NamedTable
+from headwater.basics.amounts import effects, plural, size_text
+from headwater.basics.printable import printable
+from headwater.tables.opening import NamedTable
 
 #: The most rows that an answer or a history shows.
 _ROWS = 20

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.errors import AnalysisException
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 
 
 class DeltaTableError(AnalysisException):

@@ -11,7 +11,7 @@ from headwater.tables import cards
 from headwater.tables.columns import of_field
 from headwater.tables.errors import check_type
 from headwater.tables.names import literal, path_name, quote, split_name
-from headwater.tables.reaching import NamedTable
+from headwater.tables.opening import NamedTable
 
 
 class DeltaOptimizeBuilder:

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from headwater.tables.errors import DeltaTableError
 from headwater.tables.names import quote
-from headwater.tables.reaching import NamedTable
+from headwater.tables.opening import NamedTable
 
 #: What a producer of Kafka does unless the caller says otherwise: it keeps order, and gives up within a minute.
 _DEFAULTS = {

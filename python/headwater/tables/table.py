@@ -20,7 +20,7 @@ from headwater.tables.errors import DeltaTableError, check_secrets, check_sessio
 from headwater.tables.maintenance import DeltaOptimizeBuilder
 from headwater.tables.merging import DeltaMergeBuilder
 from headwater.tables.names import literal, named_path, path_name, quote, split_name
-from headwater.tables.reaching import NamedTable, ReachedTable, store_options
+from headwater.tables.opening import NamedTable, ReachedTable, store_options
 from headwater.tables.sending import send_changes
 from headwater.tables.statement_inputs import (
     Expression,

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log.commits import ParsedActions, parse_actions
 from headwater.log.files import TOMBSTONE_SCHEMA, json_lines, keys_of
 from headwater.protocol.action_shapes import ADD, REMOVE

@@ -33,7 +33,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
-from headwater import backoff, clock
+from headwater.basics import backoff, clock
+from headwater.basics.errors import HeadwaterError
 from headwater.catalogs.interface import (
     Away,
     CatalogFailure,
@@ -46,7 +47,6 @@ from headwater.catalogs.interface import (
     VersionTaken,
 )
 from headwater.catalogs.log_view import RatifiedLog
-from headwater.errors import HeadwaterError
 from headwater.log.commits import commit_info_of, parse_actions
 from headwater.protocol.file_names import commit_name, staged_commit_name
 from headwater.protocol.table_definition import TableDefinition

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headwater import __version__
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol import properties
 from headwater.protocol.actions import AddFile, CommitInfo, Metadata, RemoveFile
 from headwater.protocol.features import in_commit_timestamps_enabled

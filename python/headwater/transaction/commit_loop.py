@@ -28,12 +28,12 @@ that create one name, exactly one succeeds; a listing shows every file whose cre
 5. *Lost race: the name exists.* After backoff with jitter, all winners since are read and checked one by one
    (:mod:`headwater.transaction.conflicts`). A conflict ends the transaction, and its data files are as after step 2.
    Without a conflict, the commit is tried again at once, as the version after the newest. It is made
-   under the protocol and metadata that the winners left (:mod:`headwater.transaction.definition`), and validated by
-   them. Its in-commit timestamp is computed again; its file actions are unchanged, with two exceptions of row-level
-   concurrency: rows marked deleted in a file where a winner marked other rows are carried over to the winner's deletion
-   vector (:mod:`headwater.transaction.row_level`), and marks follow rows that a compaction moves, whichever of the two
-   commits first (:mod:`headwater.transaction.moved_rows`). A MERGE that knows the keys of its rows ignores changes to
-   rows with other keys (:mod:`headwater.transaction.keyed`).
+   under the protocol and metadata that the winners left (:mod:`headwater.transaction.definition_conflicts`), and
+   validated by them. Its in-commit timestamp is computed again; its file actions are unchanged, with two exceptions of
+   row-level concurrency: rows marked deleted in a file where a winner marked other rows are carried over to the
+   winner's deletion vector (:mod:`headwater.transaction.row_level`), and marks follow rows that a compaction moves,
+   whichever of the two commits first (:mod:`headwater.transaction.moved_rows`). A MERGE that knows the keys of its rows
+   ignores changes to rows with other keys (:mod:`headwater.transaction.keyed`).
 6. *The store failed* (:mod:`headwater.transaction.committers`). Whether the file was created is unknown, so it is read:
    each commit has an identifier of its own. If it is this commit, the commit stands and is reported as done; if not,
    the failure is reported. The same look distinguishes a lost race from a retry inside the store, which finds its own
@@ -65,9 +65,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from headwater import backoff, clock, counts
+from headwater.basics import backoff, clock, counts
+from headwater.basics.errors import HeadwaterError
 from headwater.catalogs.log_view import RatifiedLog
-from headwater.errors import HeadwaterError
 from headwater.log.commits import parse_actions
 from headwater.protocol.features import in_commit_timestamps_enabled
 from headwater.protocol.file_names import (

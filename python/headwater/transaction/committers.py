@@ -19,8 +19,8 @@ import logging
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from headwater import backoff
-from headwater.errors import HeadwaterError
+from headwater.basics import backoff
+from headwater.basics.errors import HeadwaterError
 from headwater.log.commits import commit_info_of
 from headwater.protocol.file_names import CommitName, commit_name, log_directory, parse_name, version_prefix
 from headwater.stores import Store

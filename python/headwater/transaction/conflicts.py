@@ -10,7 +10,7 @@ wrote (:class:`WinningCommit`). Follows the protocol's chapters "Action Reconcil
 - ``SnapshotIsolation``: only for commits that change no data (compaction); appends by other writers do not conflict.
 
 Which changes of the table's definition, its protocol and metadata, concern which writers is written down in
-:mod:`headwater.transaction.definition`.
+:mod:`headwater.transaction.definition_conflicts`.
 
 Promise: each conflict is a documented error that names the winner: its version, operation, time and, where files are
 the reason, their partition. Whether a file may match what was read is asked only where the answer matters.
@@ -23,15 +23,15 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
+from headwater.basics.times import timestamp_text
 from headwater.log.commits import ParsedActions
 from headwater.log.files import FileKey, canonical_path
 from headwater.protocol.actions import AddFile, DeletionVector, DomainMetadata, Metadata, Protocol, RemoveFile
 from headwater.protocol.concerns import Concern
 from headwater.protocol.row_tracking import DOMAIN as ROW_TRACKING_DOMAIN
 from headwater.protocol.table_definition import TableDefinition
-from headwater.times import timestamp_text
-from headwater.transaction.definition import Change, definition_changes
+from headwater.transaction.definition_conflicts import Change, definition_changes
 
 if TYPE_CHECKING:
     from headwater.pruning.predicates import Predicate  # not loaded by plain appends

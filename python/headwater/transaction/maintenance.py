@@ -26,7 +26,8 @@ from functools import cache, partial
 from threading import Lock
 from typing import NamedTuple
 
-from headwater import clock, counts
+from headwater.basics import clock, counts
+from headwater.basics.recent import Recent
 from headwater.catalogs.log_view import is_published
 from headwater.iceberg import registration, standing
 from headwater.iceberg.conversion import convert
@@ -36,7 +37,6 @@ from headwater.log.cleanup import clean_up, retention_start
 from headwater.log.log_compaction import compaction_is_due, write_compaction
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
-from headwater.recent import Recent
 from headwater.schema.iceberg import is_converted
 from headwater.transaction.same_table import writing_to_same_table
 

@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 from pyroaring import BitMap64
 
-from headwater import clock
+from headwater.basics import clock
 from headwater.log.files import canonical_path
 from headwater.protocol.actions import AddFile, DeletionVector, RemoveFile
 from headwater.transaction.conflicts import WinningCommit

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from pyroaring import BitMap64
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log.files import canonical_path
 from headwater.protocol.actions import AddFile, DeletionVector
 from headwater.protocol.types import StructType

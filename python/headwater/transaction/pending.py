@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from headwater import clock
-from headwater.errors import HeadwaterError
+from headwater.basics import clock
+from headwater.basics.errors import HeadwaterError
 from headwater.log.deletion_vectors import INLINE, absolute_location
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.iceberg.standing import behind_before
 from headwater.log import groups
 from headwater.log.commits import ParsedActions, parse_actions
@@ -30,7 +30,7 @@ from headwater.stores import Store
 from headwater.transaction.commit_info import Provenance, stamped
 from headwater.transaction.conflicts import Intent, Isolation, WinningCommit, Writes, check, counts_appends
 from headwater.transaction.content import Content
-from headwater.transaction.definition import Change
+from headwater.transaction.definition_conflicts import Change
 from headwater.transaction.read_set import ReadSet
 from headwater.transaction.reads import PredicateReads
 from headwater.transaction.redefinition import Redefinition

@@ -18,7 +18,7 @@ them longer than :data:`NEWCOMERS_PATIENCE_SECONDS`, unless the first in the que
 Promises: places are given in the order they were asked for. A statement holds one place at most, and asks for none
 while it holds one: no deadlock. A wait ends at the time its caller names, when the caller's ``check`` raises (the
 statement was cancelled), and when the thread that holds the place before has ended. Other processes are not in the
-queue; against those, :mod:`headwater.backoff` helps.
+queue; against those, :mod:`headwater.basics.backoff` helps.
 """
 
 from __future__ import annotations

@@ -8,12 +8,12 @@ once.
 
 from __future__ import annotations
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import DomainMetadata, Metadata, Protocol
 from headwater.protocol.table_definition import TableDefinition
 from headwater.transaction.conflicts import WinningCommit
-from headwater.transaction.definition import changes_marks_only, with_marks_of
+from headwater.transaction.definition_conflicts import changes_marks_only, with_marks_of
 
 
 class Redefinition:

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log.files import FILE_SCHEMA, canonical_path, canonical_paths
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import AddFile, DomainMetadata, num_records

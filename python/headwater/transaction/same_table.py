@@ -16,8 +16,8 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from headwater.errors import HeadwaterError
-from headwater.grouping import next_fit
+from headwater.basics.errors import HeadwaterError
+from headwater.basics.grouping import next_fit
 from headwater.log.segment import version_not_found
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.stores import Store

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from headwater import clock
+from headwater.basics import clock
 from headwater.log.checkpoint_writing import Layout
 from headwater.log.data_footers import read_data_footer
 from headwater.log.snapshot import Snapshot, load_snapshot

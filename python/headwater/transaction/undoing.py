@@ -23,8 +23,8 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater import backoff, clock
-from headwater.errors import HeadwaterError
+from headwater.basics import backoff, clock
+from headwater.basics.errors import HeadwaterError
 from headwater.log import groups
 from headwater.log.commits import parse_actions
 from headwater.log.files import FileKey, canonical_path, file_of, vector_of

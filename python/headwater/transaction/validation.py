@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from collections.abc import Set as AbstractSet
 
+from headwater.basics.errors import HeadwaterError
 from headwater.catalogs.unity.tables import TABLE_ID
-from headwater.errors import HeadwaterError
 from headwater.log.files import FileKey
 from headwater.protocol import properties
 from headwater.protocol.actions import AddFile, Metadata, Protocol, RemoveFile

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from support.requests import create_request, create_table, schema_json, write
 
 SETTING = "spark.databricks.delta.optimizeWrite"

@@ -4,9 +4,9 @@ import shutil
 import pyarrow as pa
 import pytest
 
-from headwater.errors import HeadwaterError
-from headwater.statements.commit.opening import open_snapshot
+from headwater.basics.errors import HeadwaterError
 from headwater.statements.files import scans
+from headwater.statements.running.opening import open_snapshot
 from headwater.transaction import wait_for_maintenance
 from support.predicate_text import tree
 from support.requests import (

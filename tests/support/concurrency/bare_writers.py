@@ -18,13 +18,13 @@ from typing import Any
 
 from pyroaring import BitMap64
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.log.files import vector_of
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.log.snapshot_cache import SnapshotCache
 from headwater.protocol.actions import AddFile
-from headwater.statements.commit.committing import removals
+from headwater.statements.running.committing import removals
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction
 from headwater.transaction.row_level import Mark

@@ -2,7 +2,7 @@
 
 import sys
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile
 from headwater.stores import LocalStore

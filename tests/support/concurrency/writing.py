@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import replace
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.log.snapshot_cache import SnapshotCache
 from headwater.protocol.actions import AddFile, RemoveFile

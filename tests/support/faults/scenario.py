@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log.checkpoint_reading import read_checkpoint
 from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.segment import find_segment

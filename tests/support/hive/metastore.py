@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from headwater import launch
+from headwater.cli import launch
 
 _PROGRAM = Path(__file__).with_name("Metastore.java")
 

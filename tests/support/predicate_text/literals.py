@@ -14,10 +14,10 @@ from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from headwater.basics.time_zones import time_zone_of
+from headwater.basics.times import days_of, microseconds_of, utc_offset
 from headwater.protocol.types import DataType, DecimalType, PrimitiveType
 from headwater.pruning.predicates import INTEGRAL_RANGES
-from headwater.time_zones import time_zone_of
-from headwater.times import days_of, microseconds_of, utc_offset
 
 
 @dataclass(frozen=True)

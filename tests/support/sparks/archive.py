@@ -51,7 +51,7 @@ def options() -> str:
 
 
 def _path() -> Path | None:
-    from headwater import launch
+    from headwater.cli import launch
 
     java = shutil.which("java", path=f"{os.environ.get('JAVA_HOME', '')}/bin:{os.environ.get('PATH', '')}")
     if java is None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from headwater import launch
+from headwater.cli import launch
 from support import sessions
 from support.paths import SOURCES, TESTS
 from support.processes import python

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from headwater import launch
+from headwater.cli import launch
 from support.paths import TESTS
 
 _CLIENTS = TESTS / "bridge" / "thrift" / "ThriftClients.java"

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from pyroaring import BitMap64
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol

@@ -10,7 +10,7 @@ import json
 import pytest
 
 from headwater.protocol.actions import AddFile, Metadata, Protocol
-from headwater.statements.commit import opening
+from headwater.statements.running import opening
 from headwater.stores import Store
 from headwater.transaction import Transaction, wait_for_maintenance
 from support.recording_statement import RecordingStatement
@@ -54,7 +54,7 @@ class VacuumContract:
         statement.query = lambda sql: listed  # type: ignore[method-assign]
         # A store sets the times of its files.
         later = opening.clock.milliseconds() + 1000 * _HOUR
-        monkeypatch.setattr("headwater.clock.milliseconds", lambda: later)
+        monkeypatch.setattr("headwater.basics.clock.milliseconds", lambda: later)
 
         def run(**more: object) -> list[str]:
             request = {"table": table, "name": "t", "arguments": {**arguments, **more}}

@@ -22,13 +22,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.errors import HeadwaterError
-from headwater.julian import FIRST_DAY
+from headwater.basics.errors import HeadwaterError
+from headwater.basics.julian import FIRST_DAY
+from headwater.basics.times import MICROSECONDS_OF_DAY
 from headwater.log.files import FileBlock
 from headwater.log.statistics.json_values import JsonPath, read_ahead, values_of
 from headwater.protocol.partition_values import parse_date, parse_timestamp
 from headwater.protocol.types import INTEGERS, DataType, DecimalType, PrimitiveType, StructType
-from headwater.times import MICROSECONDS_OF_DAY
 
 #: Below the precision at which a double cannot tell two decimals apart, the quick parser's doubles are exact.
 _EXACT_DOUBLE_DIGITS = 15

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headwater.julian import FIRST_DAY, FIRST_MICROSECOND
+from headwater.basics.julian import FIRST_DAY, FIRST_MICROSECOND
 from headwater.protocol.column_metadata import COLUMN_ID
 from headwater.protocol.columns import Leaf, Path
 from headwater.protocol.indexed_columns import has_bounds

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlglot import TokenType
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.sql.grammar.shared import Parsed, columns, not_parsed, tables_after
 from headwater.sql.tokens import Pattern, Token, after, text_of
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.sql.grammar.shared import Parsed, ends_of_table, not_parsed
 from headwater.sql.tokens import Pattern, Token, closing, text_of
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from sqlglot import TokenType
 
-from headwater.errors import HeadwaterError
+from headwater.basics.errors import HeadwaterError
 from headwater.sql.tokens import Pattern, Token, closing, end_of_table, text_of
 
 DRY_RUN = Pattern("DRY RUN")

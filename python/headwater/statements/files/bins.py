@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater import grouping
+from headwater.basics import grouping
 
 
 class Bin(NamedTuple):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from headwater.bridge.messages.callbacks import WriteSpecification, WrittenFile
-from headwater.changes.changelog import CHANGE_TYPE
+from headwater.change_data.changelog import CHANGE_TYPE
 from headwater.protocol.file_names import CHANGE_DATA_DIRECTORY
 from headwater.protocol.types import PrimitiveType, StructField, StructType, parse_schema, schema_string
 from headwater.sql.composing import (

@@ -12,18 +12,18 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.callbacks import WriteSpecification
 from headwater.bridge.statement import Statement
-from headwater.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.row_tracking import HiddenColumns
 from headwater.sql.composing import Column, Query, Rows
-from headwater.statements.commit.opening import Options
 from headwater.statements.files.distribution import Gathering
 from headwater.statements.files.row_ids import with_row_ids
 from headwater.statements.files.rows import Target, is_void, specification
 from headwater.statements.files.scans import relation_over
 from headwater.statements.internal_names import InternalNames
+from headwater.statements.running.opening import Options
 
 
 class CopiedRows(NamedTuple):

@@ -20,12 +20,12 @@ from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import AddFile
 from headwater.sql.composing import Column, Query, Rows, select
-from headwater.statements.commit.committing import removals
 from headwater.statements.files.bins import Bin
 from headwater.statements.files.copied_rows import CopiedRows, check_none_lost, copy_job
 from headwater.statements.files.cubes import in_cube_of
 from headwater.statements.files.data_footers import live_rows
 from headwater.statements.files.rows import Target, describe_files
+from headwater.statements.running.committing import removals
 from headwater.statements.settings import OPTIMIZE_MAX_SIZE
 from headwater.transaction.moved_rows import Copy
 

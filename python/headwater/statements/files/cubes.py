@@ -33,8 +33,9 @@ _PHYSICAL = "headwater.layoutColumns"
 #: The clustering provider that files of clustered tables name; theirs alone are merged.
 PROVIDER = "liquid"
 #: The largest cube is merged once the others and the new files have so many times its bytes. This and the next two were
-#: searched for by simulation (``tests/statements/maintain/test_layouts.py``): 40 loads of any sizes, an OPTIMIZE after
-#: each, are written less than three times, and a scan along one of two columns reads the fewest files that this allows.
+#: searched for by simulation (``tests/statements/maintenance/test_layouts.py``): 40 loads of any sizes, an OPTIMIZE
+#: after each, are written less than three times, and a scan along one of two columns reads the fewest files that this
+#: allows.
 _OTHERS_BY_LARGEST = 1.4
 #: So many cubes, the new files counted as one, are merged into one.
 _CUBES_OF_A_SIZE = 5

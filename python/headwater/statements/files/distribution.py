@@ -17,7 +17,7 @@ from headwater.protocol import properties
 from headwater.protocol.columns import quote
 from headwater.protocol.table_definition import TableDefinition
 from headwater.sql.composing import STAR, Query, Rows, select
-from headwater.statements.commit.opening import Options
+from headwater.statements.running.opening import Options
 from headwater.statements.settings import OPTIMIZE_WRITE, OPTIMIZE_WRITE_BIN_SIZE, OPTIMIZE_WRITE_PARTITIONS
 
 #: Spark's settings of the job: adaptive execution is what splits and joins shuffle partitions.

@@ -11,10 +11,10 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from headwater.basics.errors import HeadwaterError, conditions
 from headwater.bridge.messages.callbacks import SmallJob, WriteSpecification, WrittenFile
 from headwater.bridge.statement import Statement
-from headwater.changes.changelog import PAIRED, PAIRED_TAG
-from headwater.errors import HeadwaterError, conditions
+from headwater.change_data.changelog import PAIRED, PAIRED_TAG
 from headwater.iceberg.fitness import TAG as ICEBERG_COMPAT_TAG
 from headwater.log.statistics.writing import statistics_json
 from headwater.protocol import properties
@@ -61,13 +61,13 @@ from headwater.sql.composing import (
     select,
     when,
 )
-from headwater.statements.commit.opening import Options
 from headwater.statements.files.change_data import change_column, inserted_rows, is_change_file, with_changes
 from headwater.statements.files.distribution import SETTINGS as GATHERING_SETTINGS
 from headwater.statements.files.distribution import Gathering, gathering
 from headwater.statements.files.identities import advanced_identities, identity_values
 from headwater.statements.files.stored_values import as_stored, columns_stored_otherwise
 from headwater.statements.internal_names import InternalNames
+from headwater.statements.running.opening import Options
 
 #: Metadata key under which Spark's Parquet writer finds a column's field id.
 PARQUET_FIELD_ID = "parquet.field.id"

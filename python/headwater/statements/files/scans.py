@@ -21,6 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
+from headwater.basics.errors import HeadwaterError
+from headwater.basics.time_zones import time_zone_of
+from headwater.basics.times import date_text
 from headwater.bridge.messages.callbacks import PinnedVersion
 from headwater.bridge.messages.read import (
     AggregateAnswer,
@@ -37,7 +40,6 @@ from headwater.bridge.messages.read import (
     TableExistsRequest,
 )
 from headwater.bridge.statement import Statement
-from headwater.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.log.history import version_at
 from headwater.log.snapshot import Snapshot
@@ -53,7 +55,8 @@ from headwater.pruning.predicates import Predicate, decode
 from headwater.schema import visible
 from headwater.sql.composing import Relation
 from headwater.statements.calls import reads
-from headwater.statements.commit.opening import (
+from headwater.statements.files.rows import SMALL_JOB_BYTES
+from headwater.statements.running.opening import (
     SeenTable,
     check_files_retained,
     locate,
@@ -62,11 +65,8 @@ from headwater.statements.commit.opening import (
     open_snapshot,
     staleness_limit,
 )
-from headwater.statements.files.rows import SMALL_JOB_BYTES
 from headwater.statements.settings import IGNORE_MISSING_FILES
 from headwater.stores import LocalStore, absolute_path
-from headwater.time_zones import time_zone_of
-from headwater.times import date_text
 
 #: Longer file lists cross as Arrow, shorter ones as JSON. In a warm JVM both cost the same for lists of 1 to 1,000
 #: files (bench cases ``file-list-1``, ``file-list-10``, ``file-list-100`` and ``file-list-1000``). But the JVM loads

@@ -42,7 +42,7 @@ def reached(point: str) -> None:
 
 def fail_if_asked(request: Any) -> None:
     """Raise what the name of the table says."""
-    from headwater.errors import HeadwaterError, conditions
+    from headwater.basics.errors import HeadwaterError, conditions
 
     table = getattr(request, "table", "")
     if found := re.search(r"/raise_python_(\w+)", table):

@@ -15,7 +15,7 @@ private[tables] class Opened(spark: SparkSession, val name: String) extends Seri
 
 /**
  * A table by its path that is reached with options, which are credentials mostly. They travel in a temporary view, in the form that
- * `headwater.tables.reaching` describes, and are in no statement's text.
+ * `headwater.tables.opening` describes, and are in no statement's text.
  */
 private[tables] final class OpenedWithOptions(spark: SparkSession, path: String, options: Map[String, String], view: String)
     extends Opened(spark, SqlText.path(s"/$view")) {

@@ -8,7 +8,7 @@ import headwater.spark.bridge.{SchemaText, StoreOptions, TableLocation}
 import headwater.spark.bridge.messages.SinkSettings
 import headwater.spark.catalog.{Extension, HeadwaterTable, MissingTable, TableEntry, TableVersion}
 import headwater.spark.changes.HeadwaterChangelog
-import headwater.spark.scan.ReadOptions
+import headwater.spark.scan.tables.ReadOptions
 import headwater.spark.shims.SaveAsTable
 import headwater.spark.streaming.{HeadwaterSink, HeadwaterSource, PlannedTable}
 import headwater.spark.write.HeadwaterWrites

@@ -3,7 +3,8 @@ package headwater.spark
 import headwater.spark.bridge.{Bridge, ClassPathCheck, Redaction}
 import headwater.spark.changes.{ResolveTableChanges, TableChangesFunctions}
 import headwater.spark.dml.{PlanHeadwaterDml, ResolveApiColumns, ResolveHeadwaterDml, ResolveVariables}
-import headwater.spark.scan.{AggregateFromLog, KeyByTransaction, PinSnapshots, PruneFiles, PruneFilesByKeys, ResolveHeadwaterRelations}
+import headwater.spark.scan.pruning.{AggregateFromLog, PruneFiles, PruneFilesByKeys}
+import headwater.spark.scan.tables.{KeyByTransaction, PinSnapshots, ResolveHeadwaterRelations}
 import headwater.spark.shims.{ParserShim, SparkVersions}
 import headwater.spark.statements.{CheckTransaction, EarlyRules, HeadwaterParser, ResolveHeadwaterCommands}
 import headwater.spark.write.{JoinInserts, PlanHeadwaterReplace, PlanOptimizedWrite, ResolveHeadwaterWrites, ShuffleOnce}

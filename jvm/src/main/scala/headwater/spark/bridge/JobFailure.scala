@@ -5,7 +5,7 @@ import scala.util.control.NonFatal
 
 import headwater.spark.HeadwaterException
 import headwater.spark.bridge.messages.{ExplainFailureRequest, JobCause, TableRead}
-import headwater.spark.scan.HeadwaterFileIndex
+import headwater.spark.scan.tables.HeadwaterFileIndex
 import org.apache.spark.SparkThrowable
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}

@@ -21,7 +21,7 @@ private[spark] object Redaction {
     add(conf, Texts, conf.getOption(Texts).orElse(conf.getOption(TextsOfAll)).getOrElse(""), Entries)
   }
 
-  /** As of `headwater/redaction.py`. */
+  /** As of `headwater/basics/redaction.py`. */
   private val Login = "(?<=://)[^/@:\\s]+:(?!\\d+/)[^@\\s]+@".r
 
   /** The text with the credentials in its URIs replaced. */

@@ -1,7 +1,7 @@
 package headwater.spark.catalog
 
 import headwater.spark.HeadwaterException
-import headwater.spark.scan.ResolveHeadwaterRelations
+import headwater.spark.scan.tables.ResolveHeadwaterRelations
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.headwater.SparkInternals
 

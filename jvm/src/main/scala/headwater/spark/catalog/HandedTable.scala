@@ -1,7 +1,7 @@
 package headwater.spark.catalog
 
 import headwater.spark.bridge.TableLocation
-import headwater.spark.scan.HeadwaterFileIndex
+import headwater.spark.scan.tables.HeadwaterFileIndex
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.headwater.SparkInternals

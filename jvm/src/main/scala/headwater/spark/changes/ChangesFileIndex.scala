@@ -3,7 +3,8 @@ package headwater.spark.changes
 import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.bridge.{Bridge, StoreOptions}
 import headwater.spark.bridge.messages.{ChangeFile, CheckChangeFilesRequest}
-import headwater.spark.scan.{DeletionVector, HeadwaterFileIndex, TableState}
+import headwater.spark.scan.rows.DeletionVector
+import headwater.spark.scan.tables.{HeadwaterFileIndex, TableState}
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.Expression

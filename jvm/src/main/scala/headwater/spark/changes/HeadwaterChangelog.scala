@@ -9,7 +9,7 @@ import headwater.spark.bridge.messages.{
   AsksForChangesRequest, ChangeGroup, ChangesAnswer, ChangesBound, ChangesForm, FunctionArgument, TableChangesRequest
 }
 import headwater.spark.catalog.{ColumnsTable, HeadwaterTable}
-import headwater.spark.scan.{TableRelation, TableState}
+import headwater.spark.scan.tables.{TableRelation, TableState}
 import headwater.spark.shims.ChangelogShim
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.{

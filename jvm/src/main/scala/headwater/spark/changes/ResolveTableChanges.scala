@@ -5,7 +5,7 @@ import scala.jdk.CollectionConverters._
 import headwater.spark.bridge.{Bridge, TableLocation}
 import headwater.spark.bridge.messages.BoundsOfCallRequest
 import headwater.spark.catalog.{CatalogRelation, HeadwaterTable, Refusals}
-import headwater.spark.scan.ReadOptions
+import headwater.spark.scan.tables.ReadOptions
 import headwater.spark.shims.ChangelogShim
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{EliminateSubqueryAliases, UnresolvedRelation}

@@ -3,7 +3,8 @@ package headwater.spark.dml
 import headwater.spark.bridge.StatementContext
 import headwater.spark.bridge.messages.{ChangeClause, ChangeRequest, Conjunct, KeyEquality}
 import headwater.spark.catalog.{HeadwaterTable, SameTable}
-import headwater.spark.scan.{HeadwaterFileIndex, PredicateTree}
+import headwater.spark.scan.tables.HeadwaterFileIndex
+import headwater.spark.scan.filters.PredicateTree
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation, LogicalPlan, OneRowRelation, Project, SubqueryAlias, View}
 import org.apache.spark.sql.catalyst.util.MetadataColumnHelper

@@ -1,7 +1,7 @@
 package headwater.spark.dml
 
 import headwater.spark.catalog.HeadwaterTable
-import headwater.spark.scan.{HeadwaterFileIndex, TableState}
+import headwater.spark.scan.tables.{HeadwaterFileIndex, TableState}
 
 /** The file index of a [[DmlTarget]]; it carries the table. */
 final class DmlTargetIndex(val table: HeadwaterTable)

@@ -3,7 +3,7 @@ package headwater.spark.dml
 import scala.util.Try
 
 import headwater.spark.catalog.{HeadwaterTable, Refusals}
-import headwater.spark.scan.HeadwaterFileIndex
+import headwater.spark.scan.tables.HeadwaterFileIndex
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{PlanWithUnresolvedIdentifier, UnresolvedRelation}
 import org.apache.spark.sql.catalyst.expressions._

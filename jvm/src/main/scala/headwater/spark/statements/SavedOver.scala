@@ -2,7 +2,7 @@ package headwater.spark.statements
 
 import scala.util.Try
 
-import headwater.spark.scan.HeadwaterFileIndex
+import headwater.spark.scan.tables.HeadwaterFileIndex
 import org.apache.spark.sql.{SaveMode, SparkSession}
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan

@@ -2,7 +2,7 @@ package headwater.spark.streaming
 
 import headwater.spark.bridge.{Bridge, SchemaText, StatementContext, TableLocation}
 import headwater.spark.bridge.messages.{CheckSinkRequest, PlanBatchRequest, SinkBatch, SinkSettings, WriteBatchRequest}
-import headwater.spark.scan.HeadwaterFileIndex
+import headwater.spark.scan.tables.HeadwaterFileIndex
 import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.streaming.Sink

@@ -12,7 +12,8 @@ import headwater.spark.bridge.messages.{
 }
 import headwater.spark.catalog.{HeadwaterTable, TableVersion}
 import headwater.spark.changes.HeadwaterChangelog
-import headwater.spark.scan.{RowTrackingColumns, TableState}
+import headwater.spark.scan.rows.RowTrackingColumns
+import headwater.spark.scan.tables.TableState
 import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.spark.sql.catalyst.expressions.AttributeReference
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan}

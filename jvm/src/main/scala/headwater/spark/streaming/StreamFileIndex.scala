@@ -3,7 +3,8 @@ package headwater.spark.streaming
 import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.bridge.{Bridge, StoreOptions}
 import headwater.spark.bridge.messages.StreamFilesRequest
-import headwater.spark.scan.{FileList, HeadwaterFileIndex, ListedFile, TableState}
+import headwater.spark.scan.files.{FileList, ListedFile}
+import headwater.spark.scan.tables.{HeadwaterFileIndex, TableState}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.types.StructType
 

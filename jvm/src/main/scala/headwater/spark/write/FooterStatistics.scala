@@ -18,7 +18,7 @@ import org.apache.parquet.schema.LogicalTypeAnnotation.{DecimalLogicalTypeAnnota
 /**
  * Row count and, for each column, minimum, maximum and null count of a finished file, from its footer. Values are raw: dates are days,
  * timestamps microseconds, decimals text. A column without usable statistics has nulls. The file is one of this writer's, so days and times
- * are those of Spark's calendar; [[headwater.spark.scan.ForeignStatistics]] is for others.
+ * are those of Spark's calendar; [[headwater.spark.scan.files.ForeignStatistics]] is for others.
  */
 final case class FooterStatistics(rows: Long, columns: Seq[Seq[Any]])
 

@@ -4,7 +4,7 @@ import scala.jdk.CollectionConverters._
 
 import headwater.spark.HeadwaterException
 import headwater.spark.catalog.{CatalogRelation, HeadwaterTable, SameTable}
-import headwater.spark.scan.PinSnapshots
+import headwater.spark.scan.tables.PinSnapshots
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.Alias
 import org.apache.spark.sql.catalyst.plans.logical._

@@ -6,7 +6,7 @@ import headwater.spark.HeadwaterException
 import headwater.spark.bridge.{Bridge, SchemaText, StoreOptions}
 import headwater.spark.bridge.messages.ResolveWriteRequest
 import headwater.spark.catalog.{CatalogRelation, HeadwaterStagedTable, HeadwaterTable}
-import headwater.spark.scan.FilterText
+import headwater.spark.scan.filters.FilterText
 import headwater.spark.shims.WriteShim
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.Literal

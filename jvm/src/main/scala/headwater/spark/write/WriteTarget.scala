@@ -3,7 +3,7 @@ package headwater.spark.write
 import java.util
 
 import headwater.spark.catalog.{ColumnsTable, HeadwaterTable}
-import headwater.spark.scan.HeadwaterFileIndex
+import headwater.spark.scan.tables.HeadwaterFileIndex
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.connector.catalog.{Column, SupportsWrite, TableCapability}
 import org.apache.spark.sql.connector.expressions.Transform

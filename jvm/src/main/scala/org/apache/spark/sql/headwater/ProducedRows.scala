@@ -2,7 +2,7 @@ package org.apache.spark.sql.headwater
 
 import scala.collection.mutable
 
-import headwater.spark.scan.HeadwaterFileIndex
+import headwater.spark.scan.tables.HeadwaterFileIndex
 import headwater.spark.write.OptimizedWrite
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.planning.{ExtractEquiJoinKeys, ExtractSingleColumnNullAwareAntiJoin}

@@ -7,7 +7,7 @@ import scala.util.control.NonFatal
 
 import headwater.spark.bridge.{SchemaText, StoreOptions, TaskConfiguration}
 import headwater.spark.bridge.messages.{FileFooter, Footers, FootersQuestion}
-import headwater.spark.scan.{FieldIds, ForeignStatistics}
+import headwater.spark.scan.files.{FieldIds, ForeignStatistics}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.parquet.HadoopReadOptions

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.headwater.scan
 
-import headwater.spark.scan.{LateColumnsFile, LateMaterializedBatches}
+import headwater.spark.scan.late.{LateColumnsFile, LateMaterializedBatches}
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.PartitionedFile

@@ -4,7 +4,7 @@ import java.io.Closeable
 
 import scala.util.Try
 
-import headwater.spark.scan.FloatingBounds
+import headwater.spark.scan.filters.FloatingBounds
 import org.apache.parquet.VersionParser.ParsedVersion
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.{PartitionedFile, RecordReaderIterator}

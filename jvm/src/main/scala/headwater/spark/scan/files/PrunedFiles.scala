@@ -1,0 +1,17 @@
+package headwater.spark.scan.files
+
+import headwater.spark.scan.filters.PredicateTree
+import com.fasterxml.jackson.databind.JsonNode
+
+/**
+ * The files that filters left of a table.
+ *
+ * @param filters what the handler was asked with
+ * @param of how many files the table has
+ */
+final case class PrunedFiles(filters: Set[JsonNode], files: Seq[ListedFile], of: Long) {
+  val sizeInBytes: Long = files.iterator.map(_.size).sum
+
+  /** Whether the handler would drop no other files for a scan under these filters. The scan applies partition filters itself. */
+  def answers(asked: Seq[JsonNode]): Boolean = asked.forall(tree => filters(tree) || tree == PredicateTree.Nothing)
+}

@@ -1,0 +1,69 @@
+package headwater.spark.scan.late
+
+import java.math.BigInteger
+
+import org.apache.parquet.column.ColumnDescriptor
+import org.apache.parquet.column.values.ValuesReader
+import org.apache.parquet.schema.{LogicalTypeAnnotation, MessageType, PrimitiveType, Type}
+import org.apache.parquet.schema.PrimitiveType.PrimitiveTypeName._
+import org.apache.spark.sql.catalyst.util.ResolveDefaultColumnsUtils.EXISTS_DEFAULT_COLUMN_METADATA_KEY
+import org.apache.spark.sql.execution.vectorized.WritableColumnVector
+import org.apache.spark.sql.types._
+
+/** Puts a column's next value from Parquet's reader into a vector. `column` is None if the file lacks the column: its values are null. */
+private[headwater] final class ParquetValueReader(
+    val column: Option[ColumnDescriptor],
+    val put: (ValuesReader, WritableColumnVector) => Unit)
+
+private[headwater] object ParquetValueReader {
+  private type Put = (ValuesReader, WritableColumnVector) => Unit
+
+  /** None if the file stores the column in a way that only Spark's reader supports. */
+  def of(field: StructField, file: MessageType, rebases: Boolean): Option[ParquetValueReader] =
+    if (!file.containsField(field.name)) {
+      // Spark's reader also finds a name in another case, and knows default values of files that lack a column.
+      val known = file.getFields.stream.anyMatch(_.getName.equalsIgnoreCase(field.name)) ||
+        field.metadata.contains(EXISTS_DEFAULT_COLUMN_METADATA_KEY)
+      Option.when(!known)(new ParquetValueReader(None, (_, _) => ()))
+    } else file.getType(file.getFieldIndex(field.name)) match {
+      case stored: PrimitiveType if !stored.isRepetition(Type.Repetition.REPEATED) =>
+        put(field.dataType, stored, rebases).map(new ParquetValueReader(Some(file.getColumnDescription(Array(field.name))), _))
+      case _ => None
+    }
+
+  private def put(wanted: DataType, stored: PrimitiveType, rebases: Boolean): Option[Put] = {
+    val annotation = Option(stored.getLogicalTypeAnnotation)
+    def signed(bits: Int) = LogicalTypeAnnotation.intType(bits, true)
+    def micros(utc: Boolean) = LogicalTypeAnnotation.timestampType(utc, LogicalTypeAnnotation.TimeUnit.MICROS)
+    val plain = annotation.isEmpty
+    def is(expected: LogicalTypeAnnotation) = annotation.contains(expected)
+    val int: Put = (values, vector) => vector.putInt(0, values.readInteger())
+    val long: Put = (values, vector) => vector.putLong(0, values.readLong())
+    val bytes: Put = (values, vector) => { val value = values.readBytes().getBytesUnsafe; vector.putByteArray(0, value, 0, value.length) }
+    (wanted, stored.getPrimitiveTypeName) match {
+      case (BooleanType, BOOLEAN) => Some((values, vector) => vector.putBoolean(0, values.readBoolean()))
+      case (ByteType, INT32) if is(signed(8)) => Some((values, vector) => vector.putByte(0, values.readInteger().toByte))
+      case (ShortType, INT32) if is(signed(16)) => Some((values, vector) => vector.putShort(0, values.readInteger().toShort))
+      case (IntegerType, INT32) if plain || is(signed(32)) => Some(int)
+      case (LongType, INT64) if plain || is(signed(64)) => Some(long)
+      case (FloatType, FLOAT) => Some((values, vector) => vector.putFloat(0, values.readFloat()))
+      case (DoubleType, DOUBLE) => Some((values, vector) => vector.putDouble(0, values.readDouble()))
+      case (DateType, INT32) if is(LogicalTypeAnnotation.dateType()) && !rebases => Some(int)
+      case (TimestampType, INT64) if is(micros(true)) && !rebases => Some(long)
+      case (TimestampNTZType, INT64) if is(micros(false)) => Some(long)
+      case (_: StringType, BINARY) if is(LogicalTypeAnnotation.stringType()) => Some(bytes)
+      case (BinaryType, BINARY) if plain => Some(bytes)
+      case (decimal: DecimalType, kind) if is(LogicalTypeAnnotation.decimalType(decimal.scale, decimal.precision)) =>
+        // A vector's representation of a decimal depends on its precision; a file's depends on its writer.
+        def whole(values: ValuesReader): Long = kind match {
+          case INT32 => values.readInteger()
+          case INT64 => values.readLong()
+          case _ => new BigInteger(values.readBytes().getBytesUnsafe).longValue
+        }
+        if (decimal.precision <= Decimal.MAX_INT_DIGITS) Some((values, vector) => vector.putInt(0, whole(values).toInt))
+        else if (decimal.precision <= Decimal.MAX_LONG_DIGITS) Some((values, vector) => vector.putLong(0, whole(values)))
+        else Option.when(kind == FIXED_LEN_BYTE_ARRAY || kind == BINARY)(bytes)
+      case _ => None
+    }
+  }
+}

@@ -1,0 +1,221 @@
+"""What every statement that commits shares: its transaction, its provenance, its idempotence (``txnAppId``,
+``txnVersion``).
+
+Owns the step that makes a commit safe against the death of this process: Spark's side learns of each attempt before it
+is made.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from headwater.basics import clock
+from headwater.basics.errors import HeadwaterError, illegal_option
+from headwater.bridge.messages.define import CommitAnswer
+from headwater.bridge.messages.trouble import BegunCommit
+from headwater.bridge.statement import Statement
+from headwater.log.checkpoint_writing import Layout
+from headwater.log.files import file_of
+from headwater.log.snapshot import Snapshot
+from headwater.protocol.actions import RemoveFile
+from headwater.protocol.file_names import commit_name, log_directory
+from headwater.protocol.types import parse_schema, schema_string
+from headwater.pruning.predicates import Predicate
+from headwater.schema import visible
+from headwater.statements import notices
+from headwater.statements.running.hooks import Hooks, Proposed
+from headwater.statements.running.manifests import keep_up
+from headwater.statements.running.opening import CACHE, Location, Options, locate
+from headwater.statements.running.small_files import compact_if_due, partition_of
+from headwater.statements.settings import (
+    APPLICATION_ID,
+    APPLICATION_VERSION,
+    CHECKPOINT_FORMAT,
+    CHECKPOINT_PART_SIZE,
+    RESETS_VERSION,
+    USER_METADATA,
+    WAITS_FOR_ICEBERG,
+)
+from headwater.transaction import Committed, Transaction
+from headwater.transaction.commit_info import default_engine_info
+from headwater.transaction.maintenance import wait_for_iceberg
+
+_LOG = logging.getLogger(__name__)
+
+
+def check_target(table: str, statement: Statement, snapshot: Snapshot | None) -> Location:
+    """Refuse a table, or a folder, that may not be written to, before any work is done; where it is.
+
+    :param snapshot: the newest one; None for a table to be created.
+    :raises HeadwaterError: ``DELTA_UNSUPPORTED_FEATURES_FOR_WRITE``, ``DELTA_UNSUPPORTED_STORE_FOR_WRITE``.
+    """
+    if snapshot is not None:
+        snapshot.check_writable()
+        notices.of_written(snapshot)
+    notices.of_settings(statement.confs)
+    location = locate(table, statement)
+    location.store.check_writable(location.path)
+    return location
+
+
+def transaction(table: str, statement: Statement, snapshot: Snapshot | None) -> Transaction:
+    """A transaction on a table's newest snapshot, or None for a table to be created.
+
+    :raises HeadwaterError: as :func:`check_target`.
+    """
+    location = check_target(table, statement, snapshot)
+    return for_session(Transaction(location.path, location.store, snapshot, CACHE), statement)
+
+
+def for_session(txn: Transaction, statement: Statement) -> Transaction:
+    """The transaction, with what it takes from the statement's session."""
+    txn.checkpoint_layout = _checkpoint_layout(statement)
+    txn.parse_condition = lambda sql, schema: _row_predicate(statement, sql, schema)
+    return txn
+
+
+def _row_predicate(statement: Statement, sql: str, schema: str) -> Predicate | None:
+    """A CHECK constraint as a predicate; None where it is not a condition over the values of one row."""
+    try:
+        condition = statement.condition(sql, schema_string(visible.for_reading(parse_schema(schema))))
+    except Exception:  # such as a function that this session lacks; a cancelled statement ends at its next call
+        _LOG.debug("the condition %s cannot be evaluated", sql, exc_info=True)
+        return None
+    return None if condition.columns is None else condition.predicate
+
+
+def _checkpoint_layout(statement: Statement) -> Layout:
+    """What the session asks of checkpoints; invalid values are ignored, because maintenance never fails."""
+    is_json = CHECKPOINT_FORMAT.of(statement) == "json"
+    return Layout(CHECKPOINT_PART_SIZE.of(statement), "json" if is_json else "parquet")
+
+
+def commit(
+    txn: Transaction,
+    statement: Statement,
+    options: Options,
+    operation: str,
+    parameters: Mapping[str, Any],
+    metrics: Mapping[str, int | str] | None = None,
+    counts: Sequence[int] | None = None,
+    *,
+    rows: list[dict[str, Any]] | None = None,
+    is_last: bool = True,
+    writes_rows: bool = False,
+    application: tuple[str, int] | None = None,
+) -> CommitAnswer:
+    """Commit, with the session's provenance; Spark's side knows of each attempt before it is made.
+
+    :param writes_rows: whether it is the work that ``txnAppId`` and ``txnVersion`` name: a statement about rows. Others
+        leave the version to the one that follows them.
+    :param application: the application id and version of the commit, where the statement has its own.
+    :param counts: what the statement answers beside the version, also where this process dies after its commit.
+    :param rows: the same, of a statement with rows.
+    :param is_last: whether the statement is done with it. Spark's side is not told of the commits before: where this
+        process dies after one of them, the statement runs again from its beginning.
+    """
+    identity = application or (idempotence(options, statement) if writes_rows else None)
+    if identity is not None:
+        txn.set_transaction(*identity)
+
+    answered = None if counts is None else list(counts)
+    # Within a transaction over several statements, what follows a commit waits for COMMIT.
+    hooks = None if txn.store.is_provisional else Hooks(txn, statement)
+    user_metadata = options.get("usermetadata") or USER_METADATA.of(statement)
+
+    def on_begin(version: int, transaction_id: str) -> None:
+        if not is_last:
+            statement.begin_inner_commit()
+            return
+        path = f"{log_directory(txn.table_path)}/{commit_name(version)}"
+        statement.begin_commit(
+            BegunCommit(
+                table=txn.table_path, version=version, txn_id=transaction_id, path=path, counts=answered, rows=rows
+            )
+        )
+
+    committed = txn.commit(
+        operation,
+        parameters,
+        metrics or {},
+        user_metadata=user_metadata,
+        engine_info=default_engine_info(statement.spark_version),
+        on_begin=on_begin,
+        review=partial(hooks.review, Proposed(operation, parameters, metrics or {}, user_metadata)) if hooks else None,
+    )
+    if not is_last:
+        statement.end_inner_commit()
+    if identity is not None and application is None:
+        reset_version(options, statement)
+    if hooks is not None:
+        follow_up(txn, statement, hooks, committed)
+    return CommitAnswer(version=committed.version, counts=answered, rows=rows)
+
+
+def follow_up(txn: Transaction, statement: Statement, hooks: Hooks, committed: Committed) -> None:
+    """What follows a commit that is in the log, and fails no statement."""
+    hooks.tell(committed)
+    if txn.redefines:
+        statement.definition_changed()
+    keep_up(txn, committed)
+    if WAITS_FOR_ICEBERG.of(statement):
+        wait_for_iceberg(txn.table_path)
+    # The next commit that mirrors the other table would bring back its files.
+    if not txn.mirrors and (written := txn.partitions_written):
+        compact_if_due(statement, txn.table_path, committed, map(partition_of, written))
+
+
+def idempotence(options: Options, statement: Statement) -> tuple[str, int] | None:
+    """The application id and version an idempotent write names, in its options or the session.
+
+    :raises HeadwaterError: ``DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS`` where only one of the two is given,
+        ``DELTA_ILLEGAL_OPTION``.
+    """
+    app_id = options.get("txnappid") or APPLICATION_ID.of(statement)
+    version = options.get("txnversion") or APPLICATION_VERSION.of(statement)
+    if app_id is None and version is None:
+        return None
+    if app_id is None or version is None:
+        raise HeadwaterError(
+            "DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS", {"missing": "txnAppId" if app_id is None else "txnVersion"}
+        )
+    if not version.lstrip("-").isdecimal():
+        raise illegal_option("txnVersion", version, "must be a whole number")
+    return app_id, int(version)
+
+
+def has_committed(snapshot: Snapshot, application: str, version: int) -> bool:
+    """Whether a version of an application, or a later one, is in the table already."""
+    done = snapshot.set_transactions.get(application)
+    return done is not None and done.version >= version
+
+
+def skip_if_done(snapshot: Snapshot, options: Options, statement: Statement) -> bool:
+    """Whether an idempotent write is in the table already."""
+    identity = idempotence(options, statement)
+    if identity is None:
+        return False
+    if not has_committed(snapshot, *identity):
+        return False
+    reset_version(options, statement)
+    return True
+
+
+def reset_version(options: Options, statement: Statement) -> None:
+    """Take the session's ``txnVersion`` back, if it is the one used and the session asks for it: else the next write
+    would be skipped without a word unless the user thinks of another version.
+    """
+    used = "txnversion" not in options and APPLICATION_VERSION.of(statement) is not None
+    if used and RESETS_VERSION.of(statement):
+        statement.unset_conf(APPLICATION_VERSION.name)
+
+
+def removals(files: pa.Table, data_change: bool = True) -> list[RemoveFile]:
+    """Tombstones of rows of ``snapshot.files``, dated now."""
+    now = clock.milliseconds()
+    return [file_of(row).removal(now, data_change) for row in files.to_pylist()]

@@ -1,0 +1,279 @@
+"""The definition of a new table: columns, partitioning, clustering, properties, constraints, protocol.
+
+Owns the step from the request of CREATE, REPLACE, CREATE TABLE LIKE or a save to a new path to the actions that define
+the table. Promise: column metadata of other tables does not leak into the new table.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from headwater.basics import clock
+from headwater.basics.errors import HeadwaterError
+from headwater.bridge.messages.define import CreateTableRequest
+from headwater.bridge.statement import Statement
+from headwater.log.snapshot import Snapshot
+from headwater.protocol import properties
+from headwater.protocol.actions import DomainMetadata, Metadata, Protocol
+from headwater.protocol.clustering import FEATURES as CLUSTERING_FEATURES
+from headwater.protocol.column_metadata import GENERATION_EXPRESSION, IDENTITY_HIGH_WATER_MARK
+from headwater.protocol.columns import Path, find_path, map_fields, parse_name_list
+from headwater.protocol.features import CATALOG_MANAGED, WRITER_VERSION_WITH_FEATURES, supported_features
+from headwater.protocol.indexed_columns import check_statistics_columns, with_possible_statistics_columns
+from headwater.protocol.properties import (
+    PROPERTIES,
+    check_retention,
+    for_new_table,
+)
+from headwater.protocol.requirements import protocol_for, without_protocol_properties
+from headwater.protocol.row_tracking import with_column_names
+from headwater.protocol.table_definition import TableDefinition
+from headwater.protocol.types import StructField, StructType, parse_schema, parse_type, schema_string
+from headwater.schema import clustering, iceberg, manifests, mapping, visible
+from headwater.schema.checks import check_schema, without_nested_not_null
+from headwater.schema.constraints import Check, add_constraint, check_constraints, without_exists_defaults
+from headwater.schema.generated import generated_columns
+from headwater.schema.identity import check_identity_columns, identity_metadata
+from headwater.statements import notices
+from headwater.statements.column_uses import refuse_lost_columns
+from headwater.statements.running.managed_tables import own_properties
+from headwater.statements.running.opening import open_snapshot
+from headwater.statements.settings import ALLOWS_ARBITRARY, UNENFORCED_NOT_NULL
+
+_CLUSTER_BY = re.compile(r"cluster_by\((.*)\)", re.IGNORECASE | re.DOTALL)
+
+
+class NewTable(NamedTuple):
+    """The actions that define a table; ``clustered_by`` are logical paths."""
+
+    metadata: Metadata
+    protocol: Protocol
+    domain: DomainMetadata | None
+    clustered_by: list[Path]
+
+
+def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot | None) -> NewTable:
+    """The definition a request declares; a replaced table keeps its id and what its protocol had. If a save
+    overwrites the table, it keeps all but its columns and their layout.
+
+    :raises HeadwaterError: those of the schema's checks; Spark's own for an expression that does not resolve.
+    """
+    source = open_snapshot(request.like, statement) if request.like else None
+    schema = declared_schema(request, statement) if source is None else _copied_schema(source.schema)
+    if request.plan is not None and not schema.fields:
+        raise HeadwaterError("DELTA_EMPTY_DATA")
+    partition_columns = _partition_columns(request, schema)
+    clustered_by = _clustered_by(request) if source is None else source.clustering_columns
+    if not clustered_by and any(key.lower() == clustering.FEATURE_PROPERTY for key in request.properties):
+        raise HeadwaterError(
+            "DELTA_CREATE_TABLE_SET_CLUSTERING_TABLE_FEATURE_NOT_ALLOWED", {"feature": CLUSTERING_FEATURES[0]}
+        )
+    saved_over = replaced if request.save_mode is not None else None
+    if saved_over is not None:
+        refuse_lost_columns(statement, saved_over.metadata, schema, request.name or f"delta.`{request.table}`")
+    configuration = _configuration(request, statement, source, replaced, schema, partition_columns)
+    mode = properties.COLUMN_MAPPING_MODE.of(configuration)
+    if mode != "none":
+        if saved_over is not None and properties.COLUMN_MAPPING_MODE.of(saved_over.metadata.configuration) == mode:
+            schema = mapping.keep(schema, saved_over.schema)
+        used = 0 if replaced is None else mapping.max_column_id(replaced.metadata.configuration, replaced.schema)
+        schema, highest = mapping.assign(schema, used, nested=iceberg.needs_nested_ids(configuration))
+        configuration[properties.MAX_COLUMN_ID.name] = str(highest)
+    _check_schema(schema, partition_columns, configuration, in_catalog=bool(request.partitioning))
+    check_statistics_columns(schema, partition_columns, configuration)
+    check_identity_columns(schema, partition_columns)
+    _check_expressions(statement, schema, configuration)
+    if clustered_by:
+        clustering.check_clustering_columns(schema, partition_columns, configuration, clustered_by)
+    metadata = Metadata(
+        id=replaced.metadata.id if replaced is not None else str(uuid.uuid4()),
+        schema_string=schema_string(schema),
+        partition_columns=tuple(partition_columns),
+        configuration=configuration,
+        description=request.comment or (source.metadata.description if source is not None else None),
+        created_time=clock.milliseconds(),
+    )
+    if saved_over is not None:
+        before = saved_over.metadata
+        metadata = replace(metadata, name=before.name, description=before.description, created_time=before.created_time)
+    extra = [*(CLUSTERING_FEATURES if clustered_by is not None else ()), *_copied_features(source)]
+    protocol = protocol_for(metadata, None, extra)
+    if replaced is not None:
+        protocol = protocol_for(metadata, replaced.protocol, [*extra, *(protocol.writer_features or ())])
+    for check in (iceberg.check_definition, manifests.check_definition):
+        check(replaced.definition if replaced is not None else None, TableDefinition(protocol, metadata))
+    return NewTable(
+        replace(metadata, configuration=without_protocol_properties(configuration)),
+        protocol,
+        clustering.clustering_change(schema, clustered_by, replaced.definition if replaced is not None else None),
+        list(clustered_by or ()),
+    )
+
+
+def declared_schema(request: CreateTableRequest, statement: Statement) -> StructType:
+    """The columns a request declares, computed ones with what computes them."""
+    schema = enforceable(without_exists_defaults(visible_only(parse_schema(request.schema))), statement)
+    generated = {name.lower(): sql for name, sql in request.generated.items()}
+    identities = {entry.column.lower(): entry for entry in request.identity}
+
+    def declared(column: StructField) -> StructField:
+        metadata = dict(column.metadata)
+        if column.name.lower() in generated:
+            metadata[GENERATION_EXPRESSION] = generated[column.name.lower()]
+        if (entry := identities.get(column.name.lower())) is not None:
+            metadata |= identity_metadata(entry.start, entry.step, allow_explicit_insert=entry.allow_explicit_insert)
+        return replace(column, metadata=metadata)
+
+    return StructType(tuple(declared(f) for f in schema))
+
+
+def enforceable(schema: StructType, statement: Statement) -> StructType:
+    """The columns as declared; without NOT NULL that cannot be enforced, if the session allows to declare it."""
+    return without_nested_not_null(schema) if UNENFORCED_NOT_NULL.of(statement) else schema
+
+
+def visible_only(schema: StructType) -> StructType:
+    """The schema without what Spark and the protocol keep in metadata about another table."""
+    hidden = (
+        "delta.",
+        "generationExpression",
+        "identity.",
+        "__autoGeneratedAlias",
+        "__metadata_col",
+        "__qualified_access_only",
+        "__file_source",
+    )
+    return map_fields(
+        schema,
+        lambda f, _: replace(f, metadata={k: v for k, v in f.metadata.items() if not k.startswith(hidden)}),
+    )
+
+
+#: What Spark calls a mistake in the columns of a table that a catalog has.
+_OF_CATALOGS = {
+    "DELTA_CANNOT_USE_ALL_COLUMNS_FOR_PARTITION": "ALL_PARTITION_COLUMNS_NOT_ALLOWED",
+    "DELTA_INVALID_PARTITION_COLUMN_TYPE": "INVALID_PARTITION_COLUMN_DATA_TYPE",
+}
+
+
+def _check_schema(
+    schema: StructType, partition_columns: Sequence[str], configuration: Mapping[str, str], *, in_catalog: bool
+) -> None:
+    try:
+        check_schema(schema, partition_columns, configuration, "DATA")
+    except HeadwaterError as error:
+        if in_catalog and error.condition in _OF_CATALOGS:
+            raise HeadwaterError(_OF_CATALOGS[error.condition], error.parameters) from None
+        raise
+
+
+def _copied_schema(schema: StructType) -> StructType:
+    """The schema of CREATE TABLE LIKE: the columns and what computes them; ids and identity values start again."""
+    return map_fields(
+        mapping.strip(schema),
+        lambda f, _: replace(f, metadata={k: v for k, v in f.metadata.items() if k != IDENTITY_HIGH_WATER_MARK}),
+    )
+
+
+def _copied_features(source: Snapshot | None) -> frozenset[str]:
+    if source is None or source.protocol.min_writer_version < WRITER_VERSION_WITH_FEATURES:
+        return frozenset()
+    return supported_features(source.protocol) - {CATALOG_MANAGED}
+
+
+def _configuration(
+    request: CreateTableRequest,
+    statement: Statement,
+    source: Snapshot | None,
+    replaced: Snapshot | None,
+    schema: StructType,
+    partition_columns: Sequence[str],
+) -> dict[str, str]:
+    before = {} if replaced is None else replaced.metadata.configuration
+    if request.save_mode is not None and replaced is not None:
+        kept = with_possible_statistics_columns(schema, partition_columns, before)
+        return with_column_names({**kept, **for_new_table(request.properties, {})})
+    configuration = for_new_table(request.properties, statement.confs, allow_arbitrary=ALLOWS_ARBITRARY.of(statement))
+    check_retention(configuration, configuration)
+    notices.of_properties(configuration, request.table)
+    if source is not None:
+        kept = {
+            key: value
+            for key, value in own_properties(source.metadata.configuration).items()
+            if (key not in PROPERTIES or PROPERTIES[key].settable) and key != properties.UNIVERSAL_FORMATS.name
+        }
+        configuration = {**kept, **for_new_table(request.properties, {})}
+    for constraint in request.constraints if source is None else ():
+        if constraint.kind != "check" or constraint.expression is None:
+            raise HeadwaterError("DELTA_UNSUPPORTED_CONSTRAINT", {"constraint": constraint.kind})
+        name = constraint.name or f"chk_{uuid.uuid4().hex[:8]}"
+        configuration = add_constraint(configuration, name, constraint.expression)
+    return properties.with_log_of(with_column_names(iceberg.entailed(configuration, new=True)), before)
+
+
+def _partition_columns(request: CreateTableRequest, schema: StructType) -> list[str]:
+    for transform in request.partitioning:
+        if (
+            _CLUSTER_BY.fullmatch(transform) is None
+            and transform.strip("`") not in request.partition_columns
+            and "(" in transform
+        ):
+            if "bucket(" in transform:
+                raise HeadwaterError("DELTA_OPERATION_NOT_ALLOWED_DETAIL", {"transform": transform})
+            raise _not_a_column(transform)
+    for name in request.partition_columns:
+        parts = parse_name_list(name)[0]
+        if schema.find(name) is None and len(parts) > 1 and find_path(schema, parts) is not None:
+            raise _not_a_column(name)
+    return [found.name if (found := schema.find(name)) is not None else name for name in request.partition_columns]
+
+
+def _not_a_column(transform: str) -> HeadwaterError:
+    hint = (
+        f"A table is partitioned by columns: add a generated column {transform} and partition by it, or use CLUSTER BY."
+    )
+    return HeadwaterError("DELTA_OPERATION_NOT_ALLOWED", {"operation": f"Partitioning by {transform}", "hint": hint})
+
+
+def _clustered_by(request: CreateTableRequest) -> list[Path] | None:
+    for transform in request.partitioning:
+        if match := _CLUSTER_BY.fullmatch(transform):
+            names = match.group(1).strip()
+            return parse_name_list(names) if names else []
+    return None
+
+
+def _check_expressions(statement: Statement, schema: StructType, configuration: Mapping[str, str]) -> None:
+    """Spark's own error for a constraint or generated column that does not resolve over the table.
+
+    :raises HeadwaterError: those of :func:`check_constraint`; ``DELTA_UNSUPPORTED_EXPRESSION_GENERATED_COLUMN``.
+    """
+    text = schema_string(visible.for_reading(schema))
+    for check in check_constraints(configuration):
+        check_constraint(statement, check, text)
+    for column in generated_columns(schema):
+        if parts := statement.beyond_row(column.sql, text):
+            raise HeadwaterError(
+                "DELTA_UNSUPPORTED_EXPRESSION_GENERATED_COLUMN",
+                {"columnName": column.name, "expression": ", ".join(dict.fromkeys(parts))},
+            )
+        statement.check_storable(column.sql, text)
+
+
+def check_constraint(statement: Statement, check: Check, schema: str) -> None:
+    """Spark's own error for a constraint that does not resolve over a schema (JSON).
+
+    :raises HeadwaterError: ``DELTA_NON_BOOLEAN_CHECK_CONSTRAINT``, ``DELTA_UNSUPPORTED_CHECK_CONSTRAINT``; those of
+        :meth:`~headwater.bridge.statement.Statement.check_storable`.
+    """
+    kind = parse_type(json.loads(statement.expression_type(check.sql, schema)))
+    if kind.sql() != "boolean":
+        raise HeadwaterError("DELTA_NON_BOOLEAN_CHECK_CONSTRAINT", {"name": check.name, "expr": check.sql})
+    if statement.condition(check.sql, schema).columns is None:
+        raise HeadwaterError("DELTA_UNSUPPORTED_CHECK_CONSTRAINT", {"name": check.name, "expr": check.sql})
+    statement.check_storable(check.sql, schema)

@@ -1,0 +1,158 @@
+"""What the footers of a MERGE's source tell of its keys, and when a query has to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from headwater.bridge.messages.callbacks import ParquetFile, ParquetFiles
+from headwater.pruning.predicates import And, Column, Comparison, Constant, In, Literal
+from headwater.statements.dml.request import Key
+from headwater.statements.dml.source_keys import SourceKeys, read_source_keys
+
+
+def between(least, greatest, kind="long"):
+    column = Column(("id",))
+    return And((Comparison("<=", Literal(kind, least), column), Comparison("<=", column, Literal(kind, greatest))))
+
+
+LONG = Key("id", 5, '"long"')
+QUERIED = SourceKeys(2000, [between(1, 9)])
+
+
+class Source:
+    """A statement whose source reads some files; a query over it gives what is told here."""
+
+    hadoop = None
+    confs: dict[Any, Any] = {}
+
+    def __init__(self, files, columns):
+        self.told = None if files is None else ParquetFiles(files=files, columns=columns)
+        self.queries = []
+
+    def parquet_files(self, plan, expressions, most):
+        assert (plan, expressions) == (3, [5])
+        return self.told
+
+    def query(self, sql):
+        self.queries.append(sql)
+        return [{"k": "1"}, {"k": "9"}] if "DISTINCT" in sql else [{"n": 2000, "min0": "1", "max0": "9"}]
+
+
+@pytest.fixture
+def source(tmp_path):
+    def make(*columns, name="id", wanted="id", **options):
+        files = []
+        for i, values in enumerate(columns):
+            path = tmp_path / f"{i}.parquet"
+            pq.write_table(values if isinstance(values, pa.Table) else pa.table({name: values}), path, **options)
+            files.append(ParquetFile(path=str(path), size=path.stat().st_size))
+        return Source(files, [wanted])
+
+    return make
+
+
+def many(first, last, kind=None):
+    return pa.array(range(first, last + 1), kind or pa.int64())
+
+
+def test_bounds_over_all_files_and_row_groups(source):
+    told = source(many(500, 2999), many(-7, 600), row_group_size=100)
+    assert read_source_keys(told, 3, [LONG]) == SourceKeys(3108, [between(-7, 2999)])
+    assert not told.queries
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int16(), pa.int32()])
+def test_narrower_whole_numbers(source, kind):
+    assert read_source_keys(source(pa.array([-5, None, 9] * 1000, kind)), 3, [LONG]) == SourceKeys(
+        3000, [between(-5, 9)]
+    )
+
+
+def test_nulls_alone_match_nothing(source):
+    told = source(pa.array([None] * 3, pa.int64()), pa.array([], pa.int64()))
+    assert read_source_keys(told, 3, [LONG]) == SourceKeys(3, [Constant(False)])
+    assert not told.queries
+
+
+def test_no_files_at_all():
+    assert read_source_keys(Source([], ["id"]), 3, [LONG]) == SourceKeys(0, [Constant(False)])
+
+
+def test_a_group_of_nulls_beside_others(source):
+    told = source(pa.array([None] * 1000 + list(range(1000)), pa.int64()), row_group_size=1000)
+    assert read_source_keys(told, 3, [LONG]) == SourceKeys(2000, [between(0, 999)])
+
+
+def test_few_keys_are_asked_for_one_by_one(source):
+    told = source(many(1, 9))
+    assert read_source_keys(told, 3, [LONG]) == SourceKeys(9, [In(Column(("id",)), "long", (1, 9))])
+    (query,) = told.queries
+    assert "DISTINCT" in query
+
+
+def test_the_name_may_be_of_another_case(source):
+    assert read_source_keys(source(many(1, 2000), name="ID"), 3, [LONG]) == SourceKeys(2000, [between(1, 2000)])
+
+
+@pytest.mark.parametrize(
+    ("values", "options"),
+    [
+        (many(1, 2000, pa.uint32()), {}),
+        (pa.array(["1", "2"]), {}),
+        (pa.array([1, 2], pa.timestamp("us")), {}),
+        (many(1, 2000), {"write_statistics": False}),
+        (pa.table({"id": many(1, 2), "ID": many(1, 2)}), {}),
+        (pa.table({"other": many(1, 2)}), {}),
+    ],
+    ids=["unsigned", "text", "timestamp", "no statistics", "two of the name", "none of the name"],
+)
+def test_what_footers_do_not_tell_is_queried(source, values, options):
+    told = source(values, **options)
+    assert read_source_keys(told, 3, [LONG]) == QUERIED
+    assert len(told.queries) == 1
+
+
+def test_one_file_that_does_not_tell(source):
+    assert read_source_keys(source(many(1, 2000), many(1, 20, pa.uint8())), 3, [LONG]) == QUERIED
+
+
+@pytest.mark.parametrize(("files", "columns"), [(None, None), ([], [None])])
+def test_other_sources_are_queried(files, columns):
+    assert read_source_keys(Source(files, columns), 3, [LONG]) == QUERIED
+
+
+def test_keys_that_are_no_whole_numbers_are_queried(source):
+    assert read_source_keys(source(many(1, 2000)), 3, [Key("id", 5, '"string"')]) == SourceKeys(
+        2000, [between("1", "9", "string")]
+    )
+
+
+def test_a_file_that_cannot_be_read_is_the_jobs_to_tell(source, tmp_path):
+    told = source(many(1, 2000))
+    (tmp_path / "0.parquet").write_bytes(b"PAR1 and no more")
+    assert read_source_keys(told, 3, [LONG]) == QUERIED
+    (tmp_path / "0.parquet").unlink()
+    assert read_source_keys(told, 3, [LONG]) == QUERIED
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts", "values"),
+    [
+        ("date", ("-719162", "2932897"), (-719162, 2932897)),
+        ("timestamp", ("-1", "253402300800000000"), (-1, 253402300800000000)),
+        ("decimal(5,2)", ("-1.50", "999.99"), ("-1.50", "999.99")),
+        ("string", ("it's", "back\\slash"), ("it's", "back\\slash")),
+    ],
+)
+def test_values_of_other_types(kind, texts, values):
+    class Told(Source):
+        def query(self, sql):
+            return [{"n": 2000, "min0": texts[0], "max0": texts[1]}]
+
+    assert read_source_keys(Told(None, None), 3, [Key("id", 5, f'"{kind}"')]) == SourceKeys(
+        2000, [between(values[0], values[1], kind)]
+    )

@@ -1,0 +1,207 @@
+"""The health of a table, from its log alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from headwater.basics.errors import HeadwaterError
+from headwater.cli import main as cli
+from headwater.cli.health import as_object
+from headwater.log.checkpoint_writing import write_checkpoint
+from headwater.log.snapshot import load_snapshot
+from headwater.protocol.actions import AddFile, DeletionVector, Protocol
+from headwater.statements.files.scans import describe
+from headwater.statements.maintenance.health import HEALTH_SCHEMA, SECTIONS, health
+from headwater.statements.maintenance.layouts import Settings
+from headwater.stores import LocalStore
+from headwater.transaction import Transaction
+from support.commits import add_file, create, remove_file
+from support.recording_statement import RecordingStatement
+from support.requests import alter_table, called
+
+VECTORS = Protocol(3, 7, frozenset({"deletionVectors"}), frozenset({"deletionVectors"}))
+HOUR = 3600
+#: A vector whose rows nobody looks up here.
+VECTOR = DeletionVector("u", "ab^-aqEH.-t@S}K{vb[*k^", 36, 4, 1)
+
+
+def commit(path, add=(), remove=()):
+    txn = Transaction(str(path), LocalStore(), load_snapshot(str(path), LocalStore()))
+    txn.add(add)
+    txn.remove(remove)
+    return txn.commit("WRITE", {})
+
+
+def large(name, low, high, day=None, vector=None):
+    small = add_file(name, low, high, day)
+    return AddFile(name, small.partition_values, 2 << 30, 1, True, small.stats, deletion_vector=vector)
+
+
+def of(path, *conditions, settings=None):
+    found = health(load_snapshot(str(path), LocalStore()), settings or Settings(), conditions)
+    return as_object(found)
+
+
+@pytest.fixture
+def path(tmp_path):
+    """Two small files, a large one, and a large one with 4 of 10 rows deleted. No data file is there."""
+    create(str(tmp_path), protocol=VECTORS)
+    commit(tmp_path, [add_file("a", 0, 9), add_file("b", 10, 19)])
+    commit(tmp_path, [large("c", 5, 14), large("d", 30, 39, vector=VECTOR)])
+    return tmp_path
+
+
+def test_files_and_rows(path):
+    found = of(path)
+    assert found["files"] == {
+        "files": 4,
+        "bytes": (4 << 30) + 200,
+        "averageBytes": (1 << 30) + 50,
+        "smallFiles": 2,
+        "filesElsewhere": 0,
+        "bytesElsewhere": 0,
+        "smallBytes": 200,
+        "smallerThan": 1 << 30,
+        "partitions": 1,
+    }
+    assert found["rows"] == {"rows": 36, "deletedRows": 4, "filesWithDeletedRows": 1, "filesWithoutStatistics": 0}
+
+
+def test_what_optimize_would_do(path):
+    """It takes the small files, and the one full of deleted rows."""
+    found = of(path)["optimize"]
+    assert (found["filesRemoved"], found["filesAdded"]) == (3, 2)
+    assert (found["bytesRead"], found["bytesWritten"]) == ((2 << 30) + 200, int((2 << 30) * 0.6) + 200)
+    tiny = of(path, settings=Settings(min_file_size=1, deleted_rows_ratio=0.5))["optimize"]
+    assert (tiny["filesRemoved"], tiny["filesAdded"], tiny["bytesRead"]) == (0, 0, 0)
+
+
+def test_depth_and_what_predicates_read(path):
+    found = of(path, "id = 35", "id < 12 AND upper(day) = 'X'")
+    # At 0, 19, 30 and 39 there is one file; at 5, 9, 10 and 14 there are two.
+    assert found["depth"]["id"] == {"average": 1.5, "maximum": 2, "filesWithoutBounds": 0}
+    assert found["depth"]["day"] == {"average": None, "maximum": None, "filesWithoutBounds": 4}
+    assert found["skipping"]["id = 35"] == {
+        "filesRead": 1,
+        "filesSkipped": 3,
+        "bytesRead": 2 << 30,
+        "notUnderstood": [],
+    }
+    partly = found["skipping"]["id < 12 AND upper(day) = 'X'"]
+    assert (partly["filesRead"], partly["notUnderstood"]) == (3, ["UPPER(day) = 'X'"])
+
+
+def test_partitions_are_counted(tmp_path):
+    create(str(tmp_path), partitioned=True)
+    commit(tmp_path, [add_file("x", day="1"), add_file("y", day="1"), add_file("z", day="2")])
+    found = of(tmp_path, "day = '1'")
+    assert found["files"]["partitions"] == 2
+    assert (found["optimize"]["filesRemoved"], found["optimize"]["filesAdded"]) == (2, 1)
+    assert found["skipping"]["day = '1'"]["filesSkipped"] == 1
+
+
+def test_the_log_and_its_checkpoint(path):
+    before = of(path)["log"]
+    assert before["lastCheckpoint"] is None
+    assert (before["commits"], before["commitsSinceLastCheckpoint"], before["earliestVersion"]) == (3, 3, 0)
+    write_checkpoint(load_snapshot(str(path), LocalStore()))
+    commit(path, [add_file("e")])
+    after = of(path)["log"]
+    assert (after["lastCheckpoint"], after["commitsSinceLastCheckpoint"], after["commits"]) == (2, 1, 4)
+    assert after["bytes"] == sum(f.stat().st_size for f in (path / "_delta_log").rglob("*") if f.is_file())
+    assert after["bytes"] > before["bytes"]
+    assert after["hoursSinceLastCheckpoint"] >= 0
+
+
+def test_what_vacuum_would_do(tmp_path):
+    """Of two removed files, one is beyond the retention."""
+    create(str(tmp_path), delta_deletedFileRetentionDuration="interval 10 hours")
+    commit(tmp_path, [add_file("a"), add_file("b"), add_file("c")])
+    now = time.time()
+    old, new = (
+        replace(remove_file(name), deletion_timestamp=int((now - hours * HOUR) * 1000))
+        for name, hours in (("a", 20), ("b", 1))
+    )
+    commit(tmp_path, remove=[old])
+    for version, hours in ((0, 30), (1, 25), (2, 20)):
+        os.utime(tmp_path / f"_delta_log/{version:020}.json", (now - hours * HOUR,) * 2)
+    commit(tmp_path, remove=[new])
+    assert of(tmp_path)["vacuum"] == {
+        "retentionHours": 10.0,
+        "filesDeleted": 1,
+        "bytesDeleted": 100,
+        "filesRetained": 1,
+        "bytesRetained": 100,
+        "cleanedUpToVersion": None,
+    }
+    (tmp_path / "_delta_log/_last_vacuum_info").write_text('{"latestCommitVersionOutsideOfRetentionWindow":2}')
+    found = of(tmp_path)["vacuum"]
+    assert (found["filesDeleted"], found["cleanedUpToVersion"]) == (0, 2)
+
+
+def test_an_empty_table(tmp_path):
+    create(str(tmp_path))
+    found = of(tmp_path, "id = 1")
+    assert found["files"]["averageBytes"] is None
+    assert found["rows"]["rows"] == 0
+    assert found["depth"]["id"] == {"average": None, "maximum": None, "filesWithoutBounds": 0}
+    assert found["optimize"]["filesRemoved"] == 0
+
+
+def test_the_statement_has_the_same_figures(path):
+    statement = RecordingStatement({"spark.databricks.delta.optimize.minFileSize": "1"})
+    answer = called("describe_health")({"table": str(path), "name": "t", "arguments": {}}, statement)["rows"]
+    assert [list(row) for row in answer] == [[field.name for field in HEALTH_SCHEMA]] * len(answer)
+    values = {(row["section"], row["subject"], row["name"]): row["value"] for row in answer}
+    assert values["depth", "id", "average"] == "1.50"
+    assert values["rows", None, "deletedRows"] == "4"
+    assert values["files", None, "smallFiles"] == "0"
+    assert values["log", None, "lastCheckpoint"] is None
+
+
+def test_the_command_shows_tables_and_json(path):
+    shown = CliRunner().invoke(cli.app, ["health", str(path), "--where", "id = 35", "--where", "f(id) = 1"])
+    assert shown.exit_code == 0, shown.exception
+    for words in ("files", "optimize", "vacuum", "none", "id = 35", "F(id) = 1"):
+        assert words in shown.output
+    printed = CliRunner().invoke(cli.app, ["health", f"file://{path}", "--json", "--where", "id = 35"])
+    found = json.loads(printed.stdout)
+    assert list(found) == list(SECTIONS)
+    assert found.pop("iceberg") == {}
+    expected = of(path, "id = 35")
+    for section in ("table", "files", "rows", "clustering", "depth", "skipping", "optimize", "vacuum"):
+        assert found[section] == expected[section]
+
+
+def test_where_there_is_no_table(tmp_path):
+    with pytest.raises(HeadwaterError) as refused:
+        CliRunner().invoke(cli.app, ["health", str(Path(tmp_path) / "none")], catch_exceptions=False)
+    assert refused.value.condition == "DELTA_TABLE_NOT_FOUND"
+
+
+@pytest.mark.parametrize("domain", ["no JSON", "[]", '{"clusteringColumns":"a"}'])
+def test_a_damaged_clustering_domain_has_an_error_and_can_be_replaced(path, domain):
+    newest = load_snapshot(str(path), LocalStore()).version
+    action = {"domainMetadata": {"domain": "delta.clustering", "configuration": domain, "removed": False}}
+    (path / f"_delta_log/{newest + 1:020d}.json").write_text(json.dumps(action))
+    with pytest.raises(HeadwaterError) as refused:
+        CliRunner().invoke(cli.app, ["health", str(path)], catch_exceptions=False)
+    assert refused.value.condition == "HEADWATER_CLUSTERING_UNREADABLE"
+    assert describe(load_snapshot(str(path), LocalStore())).clustering_columns is None
+    change = {"kind": "cluster_by", "columns": []}
+    alter_table({"table": str(path), "name": "t", "changes": [change]}, RecordingStatement())
+    assert of(path)["clustering"]["columns"] == []
+
+
+@pytest.mark.parametrize("what", ["null", "[" * 100_000, None])
+def test_a_damaged_note_of_vacuum_is_none(path, what):
+    note = path / "_delta_log/_last_vacuum_info"
+    note.mkdir() if what is None else note.write_text(what)
+    assert of(path)["vacuum"]["cleanedUpToVersion"] is None

@@ -1,0 +1,157 @@
+"""Tables by their names in a catalog that manages them, through statements: over HTTP, without Spark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from headwater.basics.errors import HeadwaterError
+from headwater.transaction import wait_for_maintenance
+from support.managed_tables import TOKEN
+from support.requests import called, create_request, describe_history, load_table, schema_json
+from support.unity_server import UnityModel, serving
+
+SETTING = "spark.sql.catalog.main"
+T = {"catalog": "main", "schema": "s", "table": "t"}
+ASKED = T | {"others": False}
+
+
+@pytest.fixture
+def model(tmp_path):
+    return UnityModel(str(tmp_path), TOKEN)
+
+
+@pytest.fixture
+def confs(model):
+    with serving(model) as uri:
+        yield {SETTING: "headwater.spark.HeadwaterUnityCatalog", f"{SETTING}.uri": uri, f"{SETTING}.token": TOKEN}
+        assert wait_for_maintenance(60)
+
+
+def find(statement, **more):
+    """Find a table as the JVM does, which gives the handle back with each call; its path, None where there is none."""
+    found = called("find_in_catalog")(ASKED | more, statement)
+    return noted(found, statement) if "location" in found else None
+
+
+def noted(found, statement):
+    statement.handles[found["location"]] = found["options"]["fs.headwater.managed"]
+    return found["location"]
+
+
+def make(statement, **more):
+    """Create a table as the JVM does; its path."""
+    path = noted(called("stage_in_catalog")(T, statement), statement)
+    called("create_table")(
+        create_request(path, schema_json(id="long"), properties=more, plan=None, rowSchema=None),
+        statement,
+    )
+    return path
+
+
+def change(path, statement):
+    """Commit a version."""
+    called("alter_table")(
+        {"table": path, "name": "t", "changes": [{"kind": "set_property", "key": "team", "value": "a"}]},
+        statement,
+    )
+
+
+def test_a_table_is_created_found_renamed_and_dropped(model, confs, make_statement):
+    statement = make_statement(confs)
+    path = make(statement)
+    assert called("list_catalog")({"catalog": "main", "schema": None}, statement) == {"names": ["s"]}
+    assert called("list_catalog")({"catalog": "main", "schema": "s"}, statement) == {"names": ["t"]}
+    assert find(statement) == path
+    entry = model.schemas["s"]["t"]
+    assert {"catalogManaged", "inCommitTimestamp", "vacuumProtocolCheck"} <= {*entry.protocol["writer-features"]}
+    assert entry.columns["fields"][0]["name"] == "id"
+    called("rename_in_catalog")({**T, "newName": "u"}, statement)
+    assert find(statement) is None
+    assert called("drop_from_catalog")({**T, "table": "u"}, statement) is True
+    assert called("drop_from_catalog")({**T, "table": "u"}, statement) is False
+
+
+def test_a_commit_goes_through_the_catalog_and_is_in_the_history(model, confs, make_statement):
+    statement = make_statement(confs)
+    make(statement)
+    path = find(statement)
+    change(path, statement)
+    assert (model.schemas["s"]["t"].latest, model.schemas["s"]["t"].properties["team"]) == (1, "a")
+    rows = describe_history({"table": path, "name": "t", "arguments": {}}, statement)["rows"]
+    assert [row["version"] for row in rows] == [1, 0]
+
+
+def test_a_session_without_the_catalog_or_with_a_wrong_token_reads_nothing(confs, make_statement):
+    path = make(make_statement(confs))
+    statement, other = make_statement(confs), make_statement({**confs, f"{SETTING}.token": "wrong"})
+    find(statement)
+    opens = {"table": path, "name": None, "version": None, "timestamp": None, "pinned": False}
+    assert load_table(opens, statement)["version"] == 0
+    with pytest.raises(HeadwaterError) as raised:
+        load_table(opens, make_statement(confs))
+    assert raised.value.condition == "DELTA_PATH_BASED_ACCESS_TO_CATALOG_MANAGED_TABLE_BLOCKED"
+    other.handles = statement.handles
+    with pytest.raises(HeadwaterError, match="status 401") as raised:
+        load_table(opens, other)
+    assert raised.value.condition == "HEADWATER_CATALOG_FAILED"
+    assert "wrong" not in raised.value.text
+
+
+@pytest.mark.parametrize("kind", ["optimize", "reorg", "vacuum"])
+def test_maintenance_is_the_catalogs(kind, confs, make_statement):
+    statement = make_statement(confs)
+    make(statement)
+    path = find(statement)
+    with pytest.raises(HeadwaterError, match=kind.upper()) as raised:
+        called(kind)({"table": path, "name": "t", "arguments": {}}, statement)
+    assert raised.value.condition == "DELTA_UNSUPPORTED_CATALOG_MANAGED_TABLE_OPERATION"
+
+
+@pytest.mark.parametrize("missing", ["uri", "token"])
+def test_a_catalog_without_an_address_or_a_token(confs, missing, make_statement):
+    del confs[f"{SETTING}.{missing}"]
+    with pytest.raises(HeadwaterError, match=f"spark.sql.catalog.main.{missing}") as raised:
+        called("find_in_catalog")(ASKED, make_statement(confs))
+    assert raised.value.condition == "HEADWATER_CATALOG_NOT_CONFIGURED"
+
+
+def test_a_table_of_another_format_is_left_to_who_has_it(model, confs, make_statement):
+    model.of_other_formats.add("t")
+    statement = make_statement(confs)
+    assert "location" not in called("find_in_catalog")(ASKED | {"others": True}, statement)
+    with pytest.raises(HeadwaterError, match="no Delta table") as raised:
+        called("find_in_catalog")(ASKED, statement)
+    assert raised.value.condition == "HEADWATER_CATALOG_FAILED"
+
+
+def test_a_catalog_that_is_away(confs, make_statement):
+    confs[f"{SETTING}.uri"] = "http://127.0.0.1:1"
+    with pytest.raises(HeadwaterError, match="cannot be reached") as raised:
+        called("find_in_catalog")(ASKED, make_statement(confs))
+    assert raised.value.condition == "HEADWATER_CATALOG_FAILED"
+
+
+def test_what_became_of_a_commit_is_the_catalogs_to_say(model, confs, make_statement):
+    """As the JVM asks after the handler has died: ratified and not yet published, never ratified, or nobody answers."""
+    statement = make_statement(confs)
+    make(statement)
+    path = find(statement)
+    change(path, statement)
+    assert wait_for_maintenance(60)
+    published = Path(path) / f"_delta_log/{1:020d}.json"
+    own = next(json.loads(line)["commitInfo"] for line in published.read_text().splitlines() if "commitInfo" in line)
+    published.unlink()
+    begun = {"table": path, "version": 1, "path": str(published), "txnId": own["txnId"]}
+    assert called("recover_commit")({"commit": begun}, statement)["version"] == 1
+    later = {**begun, "version": 2, "path": str(published.with_name(f"{2:020d}.json"))}
+    with pytest.raises(HeadwaterError) as raised:
+        called("recover_commit")({"commit": later}, statement)
+    assert raised.value.condition == "DELTA_COMMIT_NOT_MADE"
+    away = make_statement({**confs, f"{SETTING}.uri": "http://127.0.0.1:1"})
+    away.handles = statement.handles
+    with pytest.raises(HeadwaterError, match="cannot be reached") as raised:
+        called("recover_commit")({"commit": begun}, away)
+    assert raised.value.condition == "HEADWATER_COMMIT_MAY_STAND"
