@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -32,7 +33,8 @@ def start(home: str, jars: str) -> Any:
         # To generate and compile code takes longer than these rows do without.
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.driver.memory": "1200m",
+        # The long run keeps one peer for an hour of statements, of which it forgets little.
+        "spark.driver.memory": "3g" if "HEADWATER_TEST_SECONDS" in os.environ else "1200m",
     }
     builder = SparkSession.builder
     for key, value in {**settings(home, IN_UTC), **own}.items():
