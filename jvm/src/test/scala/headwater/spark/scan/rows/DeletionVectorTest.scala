@@ -1,4 +1,4 @@
-package headwater.spark.scan
+package headwater.spark.scan.rows
 
 import java.io.{ByteArrayOutputStream, DataOutputStream}
 import java.nio.{ByteBuffer, ByteOrder}
