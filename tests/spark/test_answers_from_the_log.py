@@ -14,7 +14,7 @@ import pytest
 
 pytestmark = [pytest.mark.spark, pytest.mark.random]
 
-_RULES = "headwater.spark.scan"
+_RULES = "headwater.spark.scan.pruning"
 BY_SCAN = {
     "spark.sql.optimizer.excludedRules": f"{_RULES}.AggregateFromLog,{_RULES}.PruneFiles",
     "spark.databricks.optimizer.dynamicFilePruning": "false",
