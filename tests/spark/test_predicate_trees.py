@@ -33,7 +33,7 @@ def tree(spark):
                 return None
             plan = plan.children().apply(0)
         jvm = spark._jvm.headwater.spark
-        return json.loads(jvm.bridge.Json.write(jvm.scan.PredicateTree.of(plan.condition())))
+        return json.loads(jvm.bridge.Json.write(jvm.scan.filters.PredicateTree.of(plan.condition())))
 
     return of
 
