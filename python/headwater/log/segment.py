@@ -77,7 +77,7 @@ class LogListing:
 
     @cached_property
     def latest(self) -> int | None:
-        """The newest version there is a commit or a complete checkpoint of; None where there is neither."""
+        """The newest version there is a commit or a complete checkpoint of; None if the log has neither of these."""
         versions = [*self.commits, *(c.version for c in self.checkpoints)]
         return max(versions, default=None)
 
@@ -165,7 +165,7 @@ def _of_one_table(listing: LogListing, store: Store) -> LogListing:
 
 def own_id(listing: LogListing, store: Store, doubtful: CheckpointFiles) -> str | None:
     """The table's id in the first commit, or in a checkpoint before one that may be of another table: best, the newest
-    that was written after its commit. None where there is neither.
+    that was written after its commit. None if the log has neither of these.
     """
     first = first_id(listing.table_path, store)
     before = [c for c in listing.checkpoints if c.version < doubtful.version]

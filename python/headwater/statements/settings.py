@@ -122,7 +122,7 @@ def _whole_if_set(name: str, default: str, meaning: str) -> Setting[int | None]:
 
 
 def _number_above_0(text: str) -> int | None:
-    """None for what is none: it is maintenance that asks, which never fails."""
+    """None for any other text: maintenance asks, and a wrong setting must not make it fail."""
     return int(text) if text.isdecimal() and int(text) > 0 else None
 
 
@@ -282,7 +282,7 @@ SCHEMA_MODE = _choice(
 AUTO_COMPACT: Setting[bool | None] = _setting(
     f"{_DELTA}.autoCompact.enabled",
     "",
-    "true or false: small files are compacted behind a write; without it, the table's `delta.autoOptimize` and "
+    "true or false: small files are compacted after a write; without it, the table's `delta.autoOptimize` and "
     "`delta.autoOptimize.autoCompact` decide",
     _is_auto,
     None,
@@ -367,7 +367,9 @@ UNENFORCED_NOT_NULL = _flag(
     "setting, they refuse it",
 )
 DROPS_CONSTRAINT_IF_EXISTS = _flag(
-    f"{_DELTA}.constraints.assumesDropIfExists.enabled", "false", "DROP CONSTRAINT of one that is not there is no error"
+    f"{_DELTA}.constraints.assumesDropIfExists.enabled",
+    "false",
+    "DROP CONSTRAINT of a constraint that does not exist is no error",
 )
 LOCATION_BYPASSES_CHECK = _flag(
     f"{_DELTA}.alterLocation.bypassSchemaCheck",

@@ -12,7 +12,7 @@ from headwater.stores.hadoop import ConditionalCreate
 
 
 class FakeHadoop:
-    """``scheme://name/path`` is ``path`` in the directory; ``calls`` notes how what is written was."""
+    """``scheme://path`` is ``path`` in the directory; ``calls`` notes how what is written was."""
 
     def __init__(self, directory: Path, mounted: str = "hdfs", conditional: bool = True) -> None:
         self.directory = directory

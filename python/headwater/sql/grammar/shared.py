@@ -45,7 +45,7 @@ def tables_after(words: Pattern, found: Sequence[Token], text: str) -> Iterator[
 
 
 def longest_table_after(words: Pattern, found: Sequence[Token], text: str) -> tuple[str, Sequence[Token]] | None:
-    """The last of :func:`tables_after`; None if there is none."""
+    """The last of :func:`tables_after`; None if no table was found."""
     return next(reversed(list(tables_after(words, found, text))), None)
 
 

@@ -15,8 +15,8 @@ Promises. A batch writes its deletions here before it commits to the table. They
 never if that fails, whatever happens in between: :mod:`headwater.statements.upserts.binding` says how. The commit to
 the table has a ``txn`` action with the companion's id, and each upsert depends on it: one that did not see a deletion
 that has been committed loses the race, and runs again. Entries of a file go together, once all are older than the
-retention. What upkeep the files need is :mod:`headwater.statements.upserts.deleted_keys_files`'s; the batches do it, in
-the commit of their deletions.
+retention. :mod:`headwater.statements.upserts.deleted_keys_files` knows what maintenance the files need; the batches
+do it, in the commit of their deletions.
 """
 
 from __future__ import annotations

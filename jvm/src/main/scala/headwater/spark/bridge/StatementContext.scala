@@ -11,9 +11,9 @@ import headwater.spark.HeadwaterException
 import headwater.spark.bridge.messages._
 import headwater.spark.catalog.{CreatedTables, HeadwaterTable}
 import headwater.spark.dml.{HeadwaterDmlCommand, KeySetAccumulator, RowCounter}
-import headwater.spark.scan.tables.{HeadwaterFileIndex, KeyByTransaction, PinSnapshots, TableState}
-import headwater.spark.scan.late.{LateMaterialization, ParquetSource}
 import headwater.spark.scan.filters.PredicateTree
+import headwater.spark.scan.late.{LateMaterialization, ParquetSource}
+import headwater.spark.scan.tables.{HeadwaterFileIndex, KeyByTransaction, PinSnapshots, TableState}
 import headwater.spark.write.PositionSet
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{classic, SparkSession}

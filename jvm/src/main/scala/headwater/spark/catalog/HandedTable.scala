@@ -3,7 +3,6 @@ package headwater.spark.catalog
 import headwater.spark.bridge.TableLocation
 import headwater.spark.scan.tables.HeadwaterFileIndex
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.headwater.SparkInternals
 
 /**
@@ -17,6 +16,6 @@ object HandedTable {
   def find(session: SparkSession, name: String): Option[TableLocation] =
     if (!name.startsWith(Prefix)) None
     else SparkInternals.temporaryView(session, name.drop(1)).flatMap(_.collectFirst {
-      case LogicalRelation(HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, _, _), _, _, _, _) => index.tableLocation
+      case HeadwaterFileIndex.Of(index) => index.tableLocation
     })
 }

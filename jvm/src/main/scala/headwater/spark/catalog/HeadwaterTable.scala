@@ -4,8 +4,8 @@ import java.util
 
 import headwater.spark.bridge.{Bridge, SchemaText, StoreOptions, TableLocation}
 import headwater.spark.bridge.messages.{LoadTableRequest, SummarizeTablesRequest, TableDescription, TruncateRequest}
-import headwater.spark.scan.tables.{HeadwaterFileIndex, TableRelation, TableState}
 import headwater.spark.scan.rows.RowTrackingColumns
+import headwater.spark.scan.tables.{HeadwaterFileIndex, TableRelation, TableState}
 import headwater.spark.write.WriteTarget
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession

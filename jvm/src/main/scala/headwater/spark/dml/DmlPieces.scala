@@ -3,8 +3,8 @@ package headwater.spark.dml
 import headwater.spark.bridge.StatementContext
 import headwater.spark.bridge.messages.{ChangeClause, ChangeRequest, Conjunct, KeyEquality}
 import headwater.spark.catalog.{HeadwaterTable, SameTable}
-import headwater.spark.scan.tables.HeadwaterFileIndex
 import headwater.spark.scan.filters.PredicateTree
+import headwater.spark.scan.tables.HeadwaterFileIndex
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation, LogicalPlan, OneRowRelation, Project, SubqueryAlias, View}
 import org.apache.spark.sql.catalyst.util.MetadataColumnHelper
@@ -102,7 +102,7 @@ final case class DmlPieces(
   /** Whether the source or an expression reads some version of a table. */
   def readsElsewhere(table: HeadwaterTable): Boolean = {
     def reads(plan: LogicalPlan): Boolean = plan.exists {
-      case LogicalRelation(HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, _, _), _, _, _, _) =>
+      case HeadwaterFileIndex.Of(index) =>
         SameTable(table.path, table.info.tableId, index.path, index.state.tableId)
       case other => other.subqueries.exists(reads)
     }

@@ -19,8 +19,9 @@ private[dml] object ViewRefusal {
         "A view whose rows can be changed selects columns of one table."))
 
   /**
-   * @param kind why: it is no temporary `view`, its `rows` are not those of one table, it shows some rows only (`filter`), it has `columns`
-   *   that the table has no more, or the statement assigns to a `computed` column or asks for the `evolution` of its columns
+   * @param kind why: it is no temporary `view`, its `rows` come from more than one table or are computed, it shows some rows only
+   *   (`filter`), it has `columns` that the table has no more, or the statement assigns to a `computed` column or asks for the
+   *   `evolution` of its columns
    * @param column the computed column
    */
   def apply(statement: String, view: String, kind: String, column: Option[String] = None): HeadwaterException = HeadwaterException(

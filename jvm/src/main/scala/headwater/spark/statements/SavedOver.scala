@@ -7,7 +7,6 @@ import org.apache.spark.sql.{SaveMode, SparkSession}
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.command.RunnableCommand
-import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.headwater.SparkInternals
 
 /**
@@ -29,6 +28,6 @@ private[statements] object SavedOver {
   }
 
   private def tables(plan: LogicalPlan): Seq[HeadwaterFileIndex] = plan.collectWithSubqueries {
-    case LogicalRelation(HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, _, _), _, _, _, _) => index
+    case HeadwaterFileIndex.Of(index) => index
   }
 }

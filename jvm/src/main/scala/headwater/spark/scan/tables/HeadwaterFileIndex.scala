@@ -216,6 +216,14 @@ class HeadwaterFileIndex(
 }
 
 object HeadwaterFileIndex {
+  /** The index of a plan's node that reads a table's files. */
+  object Of {
+    def unapply(plan: LogicalPlan): Option[HeadwaterFileIndex] = plan match {
+      case LogicalRelation(HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, _, _), _, _, _, _) => Some(index)
+      case _ => None
+    }
+  }
+
   /** For each that is wanted, the index of the files that its filters leave, with statistics of them if columns are given. */
   def pruned(wanted: Seq[FilesWanted]): Seq[(HeadwaterFileIndex, Option[ScanStatistics])] = {
     val answers = TablesTogether.ask(wanted.map(one => (one.index.session, one.index, one.request)))(ScansRequest(_))
@@ -229,7 +237,7 @@ object HeadwaterFileIndex {
 
   /** Whether an analyzed plan reads the latest version of a table, or any, in a subquery perhaps, by whatever path. */
   def isReadIn(plan: LogicalPlan, path: String, id: String, anyVersion: Boolean = false): Boolean = plan.exists {
-    case LogicalRelation(HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, _, _), _, _, _, _) =>
+    case Of(index) =>
       // Changes are read up to the version that was the latest when they were asked for.
       (anyVersion || index.live || index.onlyFiles.nonEmpty) && SameTable(path, id, index.path, index.state.tableId)
     case CatalogRelation(table: HeadwaterTable, _, _) => SameTable(path, id, table.path, table.info.tableId)

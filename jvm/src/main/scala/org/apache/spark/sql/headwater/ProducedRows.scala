@@ -12,7 +12,6 @@ import org.apache.spark.sql.catalyst.util.{ArrayData, MapData}
 import org.apache.spark.sql.execution.{LogicalRDD, SparkPlan}
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec
 import org.apache.spark.sql.execution.columnar.InMemoryRelation
-import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.headwater.streaming.StreamBatch
 
 /**
@@ -122,15 +121,8 @@ private final class ProducedRows(batch: LogicalRDD => Option[LogicalPlan]) {
 
   /** Whether it has the target of a MERGE, where several matches of a row are an error unless they delete it. */
   private def isTarget(side: LogicalPlan): Boolean = side.exists {
-    case TableFiles(index) => index.numbersFiles
+    case HeadwaterFileIndex.Of(index) => index.numbersFiles
     case _ => false
-  }
-
-  private object TableFiles {
-    def unapply(plan: LogicalPlan): Option[HeadwaterFileIndex] = plan match {
-      case LogicalRelation(HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, _, _), _, _, _, _) => Some(index)
-      case _ => None
-    }
   }
 
   private def ofLeaf(leaf: LeafNode): Double = leaf match {
@@ -142,7 +134,7 @@ private final class ProducedRows(batch: LogicalRDD => Option[LogicalPlan]) {
     case cached: InMemoryRelation if !cached.cacheBuilder.isCachedColumnBuffersLoaded =>
       planned(cached.cachedPlan).fold(Unbounded)(of(_).most)
     case cached: InMemoryRelation => counted(cached).getOrElse(Unbounded)
-    case TableFiles(index) if index.rows.isDefined => index.rows.get.toDouble
+    case HeadwaterFileIndex.Of(index) if index.rows.isDefined => index.rows.get.toDouble
     case rdd: LogicalRDD => counted(rdd).orElse(batch(rdd).map(new ProducedRows(_ => None).of(_).most)).getOrElse(Unbounded)
     case _ => (leaf.stats.sizeInBytes / FewestBytes).toDouble.max(1)
   }

@@ -3,13 +3,14 @@ package org.apache.spark.sql.headwater.scan
 import java.util.Locale
 
 import headwater.spark.bridge.{SchemaText, TaskConfiguration}
-import headwater.spark.scan.rows.{DeletionVector, DeletionVectorFilter, FileRowIds, RowIndexBatches, RowIndexColumn}
-import headwater.spark.scan.filters.{ExactFilters, FloatingBounds}
-import headwater.spark.scan.tables.HeadwaterFileIndex
-import headwater.spark.scan.late.LateMaterialization
-import headwater.spark.scan.rows.{RowsWithoutForbiddenNulls, RowTrackingBatches, RowTrackingColumns}
 import headwater.spark.scan.files.SharedConfiguration
-import headwater.spark.scan.tables.TableState
+import headwater.spark.scan.filters.{ExactFilters, FloatingBounds}
+import headwater.spark.scan.late.LateMaterialization
+import headwater.spark.scan.rows.{
+  DeletionVector, DeletionVectorFilter, FileRowIds, RowIndexBatches, RowIndexColumn, RowsWithoutForbiddenNulls, RowTrackingBatches,
+  RowTrackingColumns
+}
+import headwater.spark.scan.tables.{HeadwaterFileIndex, TableState}
 import headwater.spark.write.{ChangeDataWriterFactory, ForbiddenNulls, NestedFieldIds, NotingWriterFactory, NullCheckingWriterFactory}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.mapreduce.Job
