@@ -313,6 +313,16 @@ def test_a_checkpoint_of_another_table_is_not_read_once_the_log_has_its_version(
         (log / "_last_checkpoint").unlink(missing_ok=True)
 
 
+def test_a_checkpoint_that_is_about_to_be_taken_back_is_not_read(tmp_path):
+    """It was put while another table took the path, so it is younger than the commit of its version."""
+    old = made(str(tmp_path / "old"), 2, delta_checkpointInterval="2")
+    new = made(str(tmp_path / "new"), 3)
+    expected = files(new.table_path)
+    name = f"_delta_log/{2:020d}.checkpoint.parquet"
+    shutil.copy(f"{old.table_path}/{name}", f"{new.table_path}/{name}")
+    assert files(new.table_path) == expected
+
+
 def test_an_unreadable_checkpoint_after_the_newest_commit_is_an_error(tmp_path):
     """Not an old version that passes for the newest one."""
     table = made(str(tmp_path / "t"), 5, delta_checkpointInterval="5")
