@@ -6,7 +6,8 @@ used unchanged and refreshed in the background. Snapshots themselves: :mod:`head
 
 Promise: what is kept is bounded by the number of tables, by the memory that they take, by the files that they keep open
 and by the disk that copies of these take; a use costs the same however many tables there are. The memory is an estimate
-(:mod:`headwater.log.memory_estimates`).
+(:mod:`headwater.log.memory_estimates`). A table that nobody has used for longest goes first. The cache's own lock is
+held for bookkeeping only.
 """
 
 from __future__ import annotations

@@ -5,6 +5,17 @@ property ``delta.autoOptimize.optimizeWrite``. Owns the sizes. Spark's own shuff
 the rows of a table partition come to one task, or to as many as their bytes ask for. Where the query sorts its rows
 last, they are shuffled once and not twice (``ShuffleOnce``). Promises: which rows are written does not depend on it;
 rows that lie together in a table without partitions stay together.
+
+The query of the write has the hint ``OPTIMIZED_WRITE`` below its conditions; ``PlanOptimizedWrite`` plans it as Spark's
+own shuffle by the partition columns, marked so that adaptive execution cuts what is larger than a bin and joins what is
+smaller. A table without partitions has one key for all rows: Spark then cuts between the tasks that they come from, so
+files of sorted rows skip as before. A small job has no adaptive execution and one shuffle partition. Rows known to come
+from one task are not shuffled.
+
+DELETE, UPDATE and MERGE gather what their rewrite writes, and overwrites the rows that they copy. In a rewrite, the
+shuffle lies below the conditions and below the level that makes change data of a row, so that both images of an update
+lie side by side, and above the one that numbers identity values in one task. Rows marked as deleted by vectors are
+written by no job, and not shuffled.
 """
 
 from __future__ import annotations

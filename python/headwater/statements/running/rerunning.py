@@ -3,6 +3,12 @@
 Owns the loops, their limits and the statement's turn in the table's queue (:mod:`headwater.transaction.queueing`). What
 one attempt does, and whether another may follow, is the statement's. Promise: what an attempt that lost has written is
 discarded before the next begins.
+
+*A lost cached source.* The rows of a cached source lie on the executors, in one copy. If an executor is lost with some
+of them, Spark would compute them again, and a source that is not deterministic would give other rows to the second job
+than to the first. So ``StatementContext.keep`` materializes them without their lineage (``MaterializedRows``): a job
+that misses a block fails with ``LostBlockException``. The statement deletes the files it has written and starts from
+the beginning with a new snapshot and a new cache (:func:`run_again_after_lost_rows`).
 """
 
 from __future__ import annotations

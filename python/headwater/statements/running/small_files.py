@@ -1,8 +1,26 @@
-"""When a table's small files are due to be compacted behind a commit (auto-compaction).
+"""When a table's small files are due to be compacted after a commit (auto-compaction).
 
 Owns who asks for it: the session, then the table properties ``delta.autoOptimize`` and
 ``delta.autoOptimize.autoCompact``, the first that says something. Owns how many small files of a partition make it due,
 and which partitions are. Promises: asking reads the snapshot that is there already, and never fails a commit.
+
+*Who decides.* The handler, after a commit that added rows. It notes the partitions and calls ``compactLater``, which
+returns at once: the statement's answer does not wait, where Delta Lake's own connector compacts in the statement's
+thread. An error up to here is a warning in the log.
+
+*Where it runs.* It needs Spark's jobs, which post-commit maintenance does not have. So it runs on one of two daemon
+threads of the JVM (``AutoCompactions``), with a clone of the session that committed, made at the commit, as the same
+user. It makes a call of its own, ``auto_compact``, which is an OPTIMIZE of those partitions; the handler's calls back
+run on that thread. One runs for a table at a time; commits meanwhile make it run once more.
+
+*Beside other writers.* It is a compaction like any other: marks follow the rows. If it loses a race, it tries again; in
+the end it fails with a warning, the table is as it was, and a later commit makes it due again.
+
+*How it ends.* Its jobs have the job group ``headwater auto-compaction``, by which an application can cancel them, and
+end with the SparkContext. An application that ends without ``spark.stop()``, and ``spark-sql``, wait up to 30 s for
+those that run or wait their turn, in a shutdown hook before Spark's own. ``spark.stop()`` cannot wait, since Spark
+refuses jobs from its first moment on: a compaction that runs, or is due, ends with a line in the log, its files are
+deleted, and the next commit makes it due again.
 """
 
 from __future__ import annotations
