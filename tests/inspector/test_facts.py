@@ -151,10 +151,9 @@ def test_a_predicate_says_which_part_skips_what(tmp_path: Path) -> None:
     drawn = dict(zip((each["low"] for each in ranges["ranges"]), found["drawn"], strict=True))
     assert drawn == {"0": False, "10": False, "20": True, "30": False, "40": False, "50": False}
     assert (ranges["known"], ranges["withoutBounds"], ranges["maximum"]) == (6, 1, 2)
-    for odd in ("", "id =", "'", "id = 'x", ")", "id IN ()", "id = " + "(" * 3000, "day = '" + "x" * 9000 + "'"):
+    for odd in ("", "id =", "'", "id = 'x", ")", "id = " + "(" * 3000, "day = '" + "x" * 9000 + "'"):
         status, found = ask("skipping", where=odd)
-        assert status == 200, odd
-        assert found["filesRead"] == 7, odd
+        assert (status, found["condition"]) == (422, "PARSE_SYNTAX_ERROR"), odd
 
 
 def test_differences_of_definitions() -> None:

@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import pytest
 
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol.types import DecimalType
 from headwater.pruning.predicates import (
     UNKNOWN,
@@ -87,7 +88,6 @@ def test_what_is_understood(text, predicate):
         "b = 1",
         "e = 1.255",
         "z = 1000",
-        "nothing = 1",
         "a = c",
         "d = '2024-02-31'",
         "d = TIMESTAMP'2024-01-01 00:00:00'",
@@ -106,6 +106,23 @@ def test_what_is_not_understood_is_named(text):
 
 
 @pytest.mark.parametrize("text", ["", "a =", "a = 1; DROP TABLE t", "SELECT 1", "(" * 3000, "'", "a = 1 b = 2"])
-def test_a_text_that_is_no_condition_is_not_understood(text):
-    assert parsed(text).predicate == UNKNOWN
-    assert parsed(text).not_understood
+def test_a_text_that_is_no_condition_is_refused(text):
+    with pytest.raises(HeadwaterError) as refused:
+        parsed(text)
+    assert refused.value.condition == "PARSE_SYNTAX_ERROR"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "proposal"),
+    [("aa = 1", "aa", "a"), ("a = 1 AND upper(nothing) = 'X'", "nothing", "a"), ("s.xx < 5", "xx", "x")],
+)
+def test_an_unknown_column_is_refused_with_the_nearest_names(text, name, proposal):
+    with pytest.raises(HeadwaterError) as refused:
+        parsed(text)
+    assert refused.value.condition == "UNRESOLVED_COLUMN.WITH_SUGGESTION"
+    assert refused.value.parameters["objectName"] == name
+    assert proposal in refused.value.parameters["proposal"].split(", ")
+
+
+def test_columns_of_spark_and_of_subqueries_are_not_looked_for():
+    assert len(parsed("_metadata.file_size > 1 AND a IN (SELECT other FROM t)").not_understood) == 2

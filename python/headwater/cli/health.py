@@ -7,48 +7,60 @@ from itertools import groupby
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
+from headwater.basics.amounts import size_text
+from headwater.basics.printable import printable
 from headwater.cli.locations import reached, snapshot_of
 from headwater.cli.printing import console, pairs, print_json, table
-from headwater.statements.maintenance.health import SECTIONS, Fact, health, value_text
+from headwater.statements.maintenance.findings import Finding, by_path, findings
+from headwater.statements.maintenance.health import Fact, by_section, health, value_text
 from headwater.statements.maintenance.layouts import Settings
 
+_DAY = 24
 
-def show_health(path: str, conditions: Sequence[str], *, as_json: bool) -> None:
-    """Print the health of a table.
+
+_STYLE = {"warning": "yellow", "note": "dim"}
+
+
+def show_health(path: str, conditions: Sequence[str], *, as_json: bool) -> list[Finding]:
+    """Print the health of a table: findings first, then the figures. Returns the findings.
 
     :param path: local, or a URI of a store that pyarrow or fsspec reach.
-    :raises HeadwaterError: those of :func:`~headwater.cli.locations.reached` and of loading a snapshot.
+    :raises HeadwaterError: those of :func:`~headwater.cli.locations.reached`, of loading a snapshot and of conditions.
     """
     with reached(path) as place:
         facts = health(snapshot_of(place, None, None), Settings(), conditions)
+        sections = by_section(facts)
+        found = findings(sections, by_path(place.shown))
     if as_json:
-        print_json(as_object(facts))
-        return
+        print_json({"findings": [each._asdict() for each in found], **sections})
+        return found
     out = console()
+    for each in found:
+        out.print(Text.assemble((f"{each.level}: ", _STYLE[each.level]), printable(each.text)))
+    if not found:
+        out.print(Text("Nothing to do.", style="green"))
     for section, some in groupby(facts, lambda fact: fact.section):
         out.print(_table(section, list(some)))
-
-
-def as_object(facts: Sequence[Fact]) -> dict[str, Any]:
-    """Facts as an object with all sections; those about columns or predicates have an object of each."""
-    found: dict[str, Any] = {section: {} for section in SECTIONS}
-    for fact in facts:
-        section = found[fact.section]
-        (section if fact.subject is None else section.setdefault(fact.subject, {}))[fact.name] = fact.value
     return found
 
 
 def _table(section: str, facts: Sequence[Fact]) -> Table:
     if facts[0].subject is None:
-        return pairs({fact.name: _shown(fact.value) for fact in facts}, section)
+        return pairs({fact.name: _shown(fact.name, fact.value) for fact in facts}, section)
     names = list(dict.fromkeys(fact.name for fact in facts))
     rows = []
     for subject, some in groupby(facts, lambda fact: fact.subject):
         values = {fact.name: fact.value for fact in some}
-        rows.append([subject or "", *(_shown(values.get(name)) for name in names)])
+        rows.append([subject or "", *(_shown(name, values.get(name)) for name in names)])
     return table(["", *names], rows, section)
 
 
-def _shown(value: Any) -> Any:
+def _shown(name: str, value: Any) -> Any:
+    """A figure for people: sizes and times have units, which JSON leaves out."""
+    if value is not None and (name == "smallerThan" or name.lower().endswith("bytes") or name.startswith("bytes")):
+        return size_text(value)
+    if value is not None and name.lower().startswith(("hours", "retentionhours")):
+        return f"{value:.1f} hours" if value < _DAY else f"{value / _DAY:.1f} days"
     return value if value is None or isinstance(value, int) else value_text(value)

@@ -11,6 +11,7 @@ import importlib.util
 import io
 import os
 import sys
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -38,6 +39,19 @@ _PathArgument = Annotated[
 _Version = Annotated[int | None, typer.Option(min=0, help="The table at this version. Default: the newest.")]
 _Timestamp = Annotated[str | None, typer.Option(help="The table as of a time, such as 2024-01-31T12:00; UTC.")]
 _Limit = Annotated[int | None, typer.Option(min=1, help="The most rows. Default: 50, and all with --json.")]
+#: The exit code of a command that was told to fail on what it found.
+_FOUND = 3
+
+
+class FailOn(str, Enum):
+    """The levels of :mod:`headwater.statements.maintenance.findings`, the worst first. They are here so that the help
+    does not import that module.
+    """
+
+    WARNING = "warning"
+    NOTE = "note"
+
+
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -147,15 +161,22 @@ def health(
         list[str] | None,
         typer.Option(help='A predicate, such as "a = 1 AND b > 2": how many files does it read? May be repeated.'),
     ] = None,
+    fail_on: Annotated[
+        FailOn | None,
+        typer.Option(help="End with exit code 3 if there is a finding of this level, or of a worse one."),
+    ] = None,
     as_json: _Json = False,
 ) -> None:
-    """Show from its log how a table is: small files, deleted rows, layout, and what OPTIMIZE and VACUUM would do.
+    """Show from its log how a table is: what to do about it, then small files, deleted rows, layout, and the log.
 
     No data file is looked at. Timestamps without a zone in predicates are UTC.
     """
     from headwater.cli.health import show_health
 
-    show_health(path, where or [], as_json=as_json)
+    found = show_health(path, where or [], as_json=as_json)
+    levels = list(FailOn)
+    if fail_on is not None and any(levels.index(FailOn(each.level)) <= levels.index(fail_on) for each in found):
+        raise typer.Exit(_FOUND)
 
 
 @app.command()

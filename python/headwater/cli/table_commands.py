@@ -162,7 +162,8 @@ def show_files(
         ending += f"; the first {len(found['files'])} are shown: --limit {found['numFiles']}"
     out.print(Text(f"version {found['version']}: {ending}"))
     if found.get("notUnderstood"):
-        out.print(Text(f"not understood, so it skips nothing: {printable(', '.join(found['notUnderstood']))}"))
+        parts = printable(", ".join(found["notUnderstood"]))
+        out.print(Text(f"{parts} skips no file: only comparisons of a column with a literal do."))
 
 
 def show_difference(path: str, older: int | None, newer: int | None, *, as_json: bool) -> None:

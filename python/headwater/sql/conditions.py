@@ -1,8 +1,10 @@
 """Conditions without Spark: a user's text as a predicate, where its meaning is plain.
 
 Owns the reading of comparisons of a column with a literal, ``IN``, ``BETWEEN``, ``IS NULL``, ``AND``, ``OR`` and
-``NOT``. Promise: what is read means what Spark would mean by it; any other part is ``Unknown`` and is named. For
-estimates only: a statement's own condition is resolved by Spark. A timestamp without a zone is one of UTC.
+``NOT``. Promise: what is read means what Spark would mean by it; any other part is ``Unknown`` and is named. A text
+that is no condition over the table's columns is refused, as a mistyped name would look like a predicate that skips
+nothing.
+For estimates only: a statement's own condition is resolved by Spark. A timestamp without a zone is one of UTC.
 """
 
 from __future__ import annotations
@@ -13,10 +15,12 @@ from typing import NamedTuple
 import pyarrow as pa
 import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
+from sqlglot.errors import ParseError, SqlglotError
 
+from headwater.basics.errors import HeadwaterError
+from headwater.basics.suggestions import nearest
 from headwater.protocol.partition_values import parse_value
-from headwater.protocol.types import DataType, DecimalType, PrimitiveType
+from headwater.protocol.types import DataType, DecimalType, PrimitiveType, StructType
 from headwater.pruning.bounds import Files, resolve_column, values_of
 from headwater.pruning.predicates import (
     INTEGRAL_RANGES,
@@ -36,6 +40,8 @@ from headwater.pruning.predicates import (
 )
 
 _DOUBLE = PrimitiveType("double")
+#: The struct that Spark adds to each row of a file.
+_METADATA = "_metadata"
 #: The types of literals such as ``DATE'2024-01-01'``, and what a column compared with one is.
 _TYPED = {
     exp.DataType.Type.DATE: "date",
@@ -67,16 +73,45 @@ class _NotUnderstood(Exception):
 
 
 def parse_condition(text: str, snapshot: Files) -> Condition:
-    """The predicate of a condition over a table's columns; never raises on a text."""
-    try:
-        tree = sqlglot.parse_one(text, dialect="spark")
-    except (SqlglotError, RecursionError):
-        return Condition(UNKNOWN, [text])
+    """The predicate of a condition over a table's columns.
+
+    :raises HeadwaterError: ``PARSE_SYNTAX_ERROR``, ``UNRESOLVED_COLUMN.WITH_SUGGESTION``.
+    """
     missed: list[str] = []
     try:
+        tree = sqlglot.parse_one(text, dialect="spark")
+        if not isinstance(tree, exp.Condition):
+            raise _no_condition(text, "it is no condition")
+        _check_names(tree, snapshot)
         return Condition(_predicate(tree, snapshot, missed), missed)
+    except SqlglotError as error:
+        found = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
+        near = found.get("highlight")
+        raise _no_condition(text, f"there is a mistake at or near '{near}'" if near else "it is not whole") from None
     except RecursionError:
-        return Condition(UNKNOWN, [text])
+        raise _no_condition(text, "it is nested too deeply") from None
+
+
+def _no_condition(text: str, reason: str) -> HeadwaterError:
+    return HeadwaterError("PARSE_SYNTAX_ERROR", {"statement": text, "reason": reason})
+
+
+def _check_names(tree: exp.Expr, snapshot: Files) -> None:
+    """:raises HeadwaterError: ``UNRESOLVED_COLUMN.WITH_SUGGESTION`` for a name that no column and no field has."""
+    for column in tree.find_all(exp.Column):
+        if column.find_ancestor(exp.Query) is not None:  # a subquery has columns of its own
+            continue
+        kind: DataType = snapshot.schema
+        for part in column.parts:
+            if not isinstance(kind, StructType) or part.name == _METADATA:
+                break
+            field = kind.find(part.name)
+            if field is None:
+                known = [each.name for each in kind]
+                proposal = ", ".join(nearest(part.name, known, 5) or known[:5])
+                named = {"objectName": part.name, "tableName": "the table", "proposal": proposal}
+                raise HeadwaterError("UNRESOLVED_COLUMN.WITH_SUGGESTION", named)
+            kind = field.type
 
 
 def _predicate(node: exp.Expr, snapshot: Files, missed: list[str]) -> Predicate:

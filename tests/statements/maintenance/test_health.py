@@ -7,18 +7,19 @@ import os
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from headwater.basics.errors import HeadwaterError
 from headwater.cli import main as cli
-from headwater.cli.health import as_object
 from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, DeletionVector, Protocol
 from headwater.statements.files.scans import describe
-from headwater.statements.maintenance.health import HEALTH_SCHEMA, SECTIONS, health
+from headwater.statements.maintenance.findings import findings
+from headwater.statements.maintenance.health import HEALTH_SCHEMA, SECTIONS, by_section, health
 from headwater.statements.maintenance.layouts import Settings
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction
@@ -46,7 +47,7 @@ def large(name, low, high, day=None, vector=None):
 
 def of(path, *conditions, settings=None):
     found = health(load_snapshot(str(path), LocalStore()), settings or Settings(), conditions)
-    return as_object(found)
+    return by_section(found)
 
 
 @pytest.fixture
@@ -173,11 +174,65 @@ def test_the_command_shows_tables_and_json(path):
         assert words in shown.output
     printed = CliRunner().invoke(cli.app, ["health", f"file://{path}", "--json", "--where", "id = 35"])
     found = json.loads(printed.stdout)
-    assert list(found) == list(SECTIONS)
+    assert [each["name"] for each in found["findings"]] == ["smallFiles", "deletedRows"]
+    assert list(found) == ["findings", *SECTIONS]
     assert found.pop("iceberg") == {}
     expected = of(path, "id = 35")
     for section in ("table", "files", "rows", "clustering", "depth", "skipping", "optimize", "vacuum"):
         assert found[section] == expected[section]
+
+
+FIGURES: dict[str, dict[str, Any]] = {
+    "files": {
+        "files": 216, "bytes": 1 << 40, "smallFiles": 216, "smallerThan": 1 << 30, "partitions": 1,
+        "filesElsewhere": 0, "bytesElsewhere": 0,
+    },
+    "rows": {"rows": 900, "deletedRows": 0, "filesWithDeletedRows": 0, "filesWithoutStatistics": 0},
+    "log": {"commitsSinceLastCheckpoint": 3},
+    "optimize": {"filesRemoved": 0, "filesAdded": 0, "bytesRead": 0},
+    "vacuum": {"filesDeleted": 0, "bytesDeleted": 0, "retentionHours": 168.0},
+    "skipping": {},
+    "iceberg": {},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("section", "figures", "level", "words"),
+    [
+        ("optimize", {"filesRemoved": 216, "filesAdded": 4, "bytesRead": 5 << 30}, "warning",
+         "216 of 216 files are smaller than 1.0 GiB: OPTIMIZE t writes 216 files (5.0 GiB) again as 4."),
+        ("optimize", {"filesRemoved": 2, "filesAdded": 1}, "note", "OPTIMIZE t"),
+        ("rows", {"deletedRows": 900, "filesWithDeletedRows": 7}, "warning", "REORG TABLE t APPLY (PURGE)"),
+        ("rows", {"deletedRows": 100, "filesWithDeletedRows": 7}, "note", "10% of the rows"),
+        ("rows", {"filesWithoutStatistics": 3}, "warning", "ANALYZE TABLE t COMPUTE DELTA STATISTICS"),
+        ("vacuum", {"filesDeleted": 3, "bytesDeleted": 1 << 20}, "note",
+         "VACUUM t deletes 3 files (1.0 MiB) that no version of the last 168 hours needs."),
+        ("vacuum", {"filesDeleted": 3, "bytesDeleted": 1 << 40}, "warning", "VACUUM t"),
+        ("log", {"commitsSinceLastCheckpoint": 1200}, "warning", "1,200 commits"),
+        ("files", {"partitions": 100_000}, "warning", "100,000 partitions have 10.5 MiB each"),
+        ("files", {"filesElsewhere": 5, "bytesElsewhere": 10}, "note", "5 of 216 files (10 B) lie in other"),
+        ("iceberg", {"versionsBehind": 2, "failure": "no rights"}, "warning", "2 versions behind the table: no rights"),
+        ("skipping", {"a = 1": {"filesRead": 216, "filesSkipped": 0, "notUnderstood": []}}, "note", "OPTIMIZE t FULL"),
+        ("skipping", {"f(a)": {"filesRead": 2, "filesSkipped": 0, "notUnderstood": ["F(a)"]}}, "note", "F(a) skips"),
+    ],
+)  # fmt: skip
+def test_a_figure_becomes_a_finding_with_its_statement(section, figures, level, words):
+    (found,) = findings({**FIGURES, section: {**FIGURES[section], **figures}}, "t")
+    assert found.level == level
+    assert words in found.text
+
+
+def test_a_table_that_is_well_has_no_finding_and_warnings_come_first():
+    assert findings(FIGURES, "t") == []
+    bad = {**FIGURES, "vacuum": {**FIGURES["vacuum"], "filesDeleted": 1}, "log": {"commitsSinceLastCheckpoint": 1200}}
+    bad["rows"] = {**FIGURES["rows"], "filesWithoutStatistics": 1}
+    assert [each.level for each in findings(bad, "t")] == ["warning", "warning", "note"]
+
+
+def test_a_command_fails_on_findings_of_a_level(path):
+    for level, code in ((None, 0), ("warning", 0), ("note", 3)):
+        asked = [] if level is None else ["--fail-on", level]
+        assert CliRunner().invoke(cli.app, ["health", str(path), *asked]).exit_code == code
 
 
 def test_where_there_is_no_table(tmp_path):

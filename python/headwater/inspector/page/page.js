@@ -426,7 +426,7 @@ function explained(r) {
   const list = (files, caption) => table([{ name: "File", code: true }, { name: "Size", right: true }, { name: "What the log says of it", code: true }, ...(caption === "Skipped" ? [{ name: "Cannot hold", code: true }] : [])],
     files.map((f) => [f.path, bytes(f.size), f.bounds.join("\n"), ...(caption === "Skipped" ? [f.because ?? ""] : [])]), `${caption} files`);
   return [
-    r.notUnderstood.length ? h("p", { class: "problem" }, `Not understood here, so that it skips no file: ${r.notUnderstood.join("; ")}. Comparisons of a column with a literal are, and IN, BETWEEN, IS NULL, AND, OR and NOT.`) : null,
+    r.notUnderstood.length ? h("p", { class: "muted" }, `${r.notUnderstood.join("; ")} skips no file. Comparisons of a column with a literal do, and IN, BETWEEN, IS NULL, AND, OR and NOT.`) : null,
     h("p", { class: "big" }, `Reads ${count(r.filesRead)} of ${few(r.files, "file")}, ${bytes(r.bytesRead)} of ${bytes(r.bytes)}`),
     meter([{ value: r.filesRead, class: "read", tip: few(r.filesRead, "file") + " read" }, { value: r.filesSkipped, class: "skipped", tip: few(r.filesSkipped, "file") + " skipped" }], `${share(r.filesSkipped, r.files)} of the files are skipped`),
     table([{ name: "Part", code: true }, { name: "Decided by" }, { name: "Skips", right: true }, { name: "Only this part skips", right: true }], r.parts.map((p) => [p.text, p.by, few(p.skips, "file"), count(p.alone)]), "Parts of the predicate"),

@@ -1,6 +1,7 @@
 """The health of a table: DESCRIBE HEALTH, and what ``headwater health`` shows.
 
-Owns the figures: files and rows, layout, what predicates read, the log, and what OPTIMIZE and VACUUM would do.
+Owns the figures: files and rows, layout, what predicates read, the log, and what OPTIMIZE and VACUUM would do. What
+they mean says :mod:`headwater.statements.maintenance.findings`.
 Promises: they come from the log alone, no data file is looked at, and :func:`health` needs neither Spark nor a JVM.
 So VACUUM's figures are those of files that commits removed: without files that were never committed, and with those
 that another engine's VACUUM has deleted already, if it left no note in the log.
@@ -36,6 +37,7 @@ from headwater.schema import mapping
 from headwater.schema.iceberg import is_converted
 from headwater.sql.conditions import parse_condition
 from headwater.statements.calls import own_statement
+from headwater.statements.maintenance.findings import findings
 from headwater.statements.maintenance.layouts import Settings, own_layout
 from headwater.statements.maintenance.vacuum import last_vacuum
 from headwater.statements.running.opening import open_snapshot
@@ -67,12 +69,22 @@ class Fact(NamedTuple):
 
 @own_statement("describe", output=HEALTH_SCHEMA, commits=False, in_transaction=False, words="DESCRIBE HEALTH")
 def describe_health(request: DescribeHealthRequest, statement: Statement) -> RowsAnswer:
-    """A row of :data:`HEALTH_SCHEMA` for each fact.
+    """A row of :data:`HEALTH_SCHEMA` for each finding, its level as the subject, then one for each fact.
 
     :raises HeadwaterError: those of opening a table; ``DELTA_ILLEGAL_OPTION``, ``DELTA_MISSING_COMMIT_TIMESTAMP``.
     """
     facts = health(open_snapshot(request.table, statement), Settings.of(statement))
-    return RowsAnswer(rows=[{**fact._asdict(), "value": value_text(fact.value)} for fact in facts])
+    said = [Fact("findings", each.level, each.name, each.text) for each in findings(by_section(facts), request.name)]
+    return RowsAnswer(rows=[{**fact._asdict(), "value": value_text(fact.value)} for fact in (*said, *facts)])
+
+
+def by_section(facts: Sequence[Fact]) -> dict[str, Any]:
+    """Facts by section and name, with all sections; those about columns or predicates have a dictionary of each."""
+    found: dict[str, Any] = {section: {} for section in SECTIONS}
+    for fact in facts:
+        section = found[fact.section]
+        (section if fact.subject is None else section.setdefault(fact.subject, {}))[fact.name] = fact.value
+    return found
 
 
 def value_text(value: int | float | str | list[str] | None) -> str | None:

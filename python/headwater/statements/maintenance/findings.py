@@ -1,0 +1,153 @@
+"""What the figures of a table's health mean: sentences, the worst first, each with the statement to run.
+
+Owns the rules by which figures of :mod:`headwater.statements.maintenance.health` become findings, and their words.
+Promise: a finding follows from the figures alone, so the statement, the command and the inspector say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from headwater.basics.amounts import plural, size_text
+
+#: How bad a finding is, the worst first. ``warning``: it costs readers or writers something each time.
+LEVELS = ("warning", "note")
+
+# Chosen, not measured. Shares are of the table's files, rows or bytes.
+_MANY_SMALL_FILES, _MANY_DELETED_ROWS, _SOME_DELETED_ROWS, _MUCH_GARBAGE = 10, 0.2, 0.05, 0.5
+_MANY_PARTITIONS, _TINY_PARTITION_BYTES = 1000, 16 << 20
+_MANY_COMMITS_WITHOUT_CHECKPOINT = 100
+
+
+class Finding(NamedTuple):
+    """:param name: what it is about, for programs; ``text``: a sentence or two, with the statement to run in it."""
+
+    level: str
+    name: str
+    text: str
+
+
+_Sections = Mapping[str, Mapping[str, Any]]
+
+
+def findings(sections: _Sections, table: str) -> list[Finding]:
+    """What the figures say that somebody should do, the worst first; nothing if all is well.
+
+    :param sections: the figures by section and name; those of ``skipping`` by the predicate first.
+    :param table: what statements call the table.
+    """
+    found = [each for rule in _RULES for each in rule(sections, table)]
+    return sorted(found, key=lambda each: LEVELS.index(each.level))
+
+
+def by_path(path: str) -> str:
+    """How a statement names the table at a path."""
+    return f"delta.`{path.replace('`', '``')}`"
+
+
+def _level(is_warning: bool) -> str:
+    return LEVELS[0] if is_warning else LEVELS[1]
+
+
+def _of_all(count: int, sections: _Sections) -> str:
+    return f"{count:,} of {plural(sections['files']['files'], 'file')}"
+
+
+def _files(sections: _Sections, table: str) -> Iterator[Finding]:
+    files, would = sections["files"], sections["optimize"]
+    removed, added = would["filesRemoved"], would["filesAdded"]
+    if removed == 0:
+        return
+    text = f"{_of_all(files['smallFiles'], sections)} are smaller than {size_text(files['smallerThan'])}"
+    if files["smallFiles"] == 0:
+        text = f"{_of_all(removed, sections)} could be laid out better"
+    rewritten = f"{plural(removed, 'file')} ({size_text(would['bytesRead'])})"
+    text += f": OPTIMIZE {table} writes {rewritten} again as {added:,}."
+    yield Finding(_level(removed - added >= _MANY_SMALL_FILES), "smallFiles", text)
+
+
+def _partitions(sections: _Sections, table: str) -> Iterator[Finding]:
+    files = sections["files"]
+    count = files["partitions"]
+    if count >= _MANY_PARTITIONS and files["bytes"] < count * _TINY_PARTITION_BYTES:
+        average = size_text(files["bytes"] // count)
+        text = f"{count:,} partitions have {average} each on average, so their files stay small. "
+        text += f"Clustering has no such limit: CREATE TABLE … CLUSTER BY (column, …) AS SELECT * FROM {table}."
+        yield Finding("warning", "partitions", text)
+
+
+def _deleted_rows(sections: _Sections, table: str) -> Iterator[Finding]:
+    rows = sections["rows"]
+    deleted, alive = rows["deletedRows"], rows["rows"]
+    if deleted == 0 or alive is None:
+        return
+    share = deleted / (deleted + alive)
+    if share >= _SOME_DELETED_ROWS:
+        text = f"{share:.0%} of the rows in the files are deleted, and every reader skips them one by one"
+        purge = f"REORG TABLE {table} APPLY (PURGE) writes {plural(rows['filesWithDeletedRows'], 'file')} again"
+        yield Finding(_level(share >= _MANY_DELETED_ROWS), "deletedRows", f"{text}: {purge}.")
+
+
+def _statistics(sections: _Sections, table: str) -> Iterator[Finding]:
+    without = sections["rows"]["filesWithoutStatistics"]
+    if without:
+        text = f"{_of_all(without, sections)} have no statistics, so no filter skips them"
+        yield Finding("warning", "statistics", f"{text}: ANALYZE TABLE {table} COMPUTE DELTA STATISTICS.")
+
+
+def _elsewhere(sections: _Sections, table: str) -> Iterator[Finding]:
+    files = sections["files"]
+    if files["filesElsewhere"]:
+        text = (
+            f"{_of_all(files['filesElsewhere'], sections)} ({size_text(files['bytesElsewhere'])}) lie in other tables'"
+        )
+        yield Finding(
+            "note", "filesElsewhere", f"{text} folders, as in a shallow clone: VACUUM of those may delete them."
+        )
+
+
+def _garbage(sections: _Sections, table: str) -> Iterator[Finding]:
+    would = sections["vacuum"]
+    if would["filesDeleted"]:
+        gone = f"{plural(would['filesDeleted'], 'file')} ({size_text(would['bytesDeleted'])})"
+        text = f"VACUUM {table} deletes {gone} that no version of the last {would['retentionHours']:,.0f} hours needs."
+        yield Finding(_level(would["bytesDeleted"] > _MUCH_GARBAGE * sections["files"]["bytes"]), "vacuum", text)
+
+
+def _checkpoints(sections: _Sections, table: str) -> Iterator[Finding]:
+    since = sections["log"]["commitsSinceLastCheckpoint"]
+    if since >= _MANY_COMMITS_WITHOUT_CHECKPOINT:
+        text = f"{since:,} commits have no checkpoint after them, and every reader that opens the table reads them all."
+        yield Finding("warning", "checkpoint", f"{text} The next commit by Headwater to {table} writes one.")
+
+
+def _iceberg(sections: _Sections, table: str) -> Iterator[Finding]:
+    iceberg = sections.get("iceberg") or {}
+    behind, failure = iceberg.get("versionsBehind"), iceberg.get("failure")
+    if behind or failure:
+        text = f"Iceberg's metadata is {plural(behind or 0, 'version')} behind the table"
+        yield Finding("warning", "iceberg", f"{text}{f': {failure}' if failure else '.'}")
+
+
+def _skipping(sections: _Sections, table: str) -> Iterator[Finding]:
+    for predicate, figures in sections["skipping"].items():
+        for part in figures["notUnderstood"]:
+            yield Finding("note", "skipping", f"{part} skips no file: only comparisons of a column with a literal do.")
+        if figures["filesSkipped"] == 0 and figures["filesRead"] > 1 and not figures["notUnderstood"]:
+            text = f"{predicate} reads all {plural(figures['filesRead'], 'file')}. If many queries filter like this, "
+            text += f"cluster the table: ALTER TABLE {table} CLUSTER BY (column, …), then OPTIMIZE {table} FULL."
+            yield Finding("note", "skipping", text)
+
+
+_RULES: Iterable[Callable[[_Sections, str], Iterator[Finding]]] = (
+    _iceberg,
+    _statistics,
+    _files,
+    _partitions,
+    _deleted_rows,
+    _checkpoints,
+    _garbage,
+    _elsewhere,
+    _skipping,
+)
