@@ -43,7 +43,13 @@ class Table:
 
 def commit(version, operation, **metrics):
     return Row(
-        version=version, timestamp=None, operation=operation, operationMetrics=metrics, userName=ODD, engineInfo=None
+        version=version,
+        timestamp=None,
+        operation=operation,
+        operationParameters={},
+        operationMetrics=metrics,
+        userName=ODD,
+        engineInfo=None,
     )
 
 
@@ -88,14 +94,9 @@ def test_where_nothing_can_be_shown():
 
 def test_amounts():
     assert [size_text(size) for size in (0, 1023, 1536, 5 << 50)] == ["0 B", "1023 B", "1.5 KiB", "5120.0 TiB"]
-    for metrics in (
-        None,
-        {},
-        {"numOutputRows": "0"},
-        {"numDeletedRows": "-5"},
-        {"numFiles": None, "numOutputRows": True},
-    ):
+    for metrics in (None, {}, {"numDeletedRows": "-5"}, {"numFiles": None, "numOutputRows": True}):
         assert effects(metrics) == []
+    assert effects({"numOutputRows": "0"}) == ["nothing to do"]
     assert effects({"numFiles": "2", "numOutputRows": 1, "numOutputBytes": "10"}) == [
         "1 row written",
         "2 files added",

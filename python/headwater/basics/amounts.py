@@ -6,6 +6,8 @@ added``. Promise: standard library only, so that a client of Spark Connect may i
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,6 +23,7 @@ _FILES = (
     ("added", ("numTargetFilesAdded", "numAddedFiles", "numFilesAdded", "numRestoredFiles", "num_restored_files")),
     ("removed", ("numTargetFilesRemoved", "numRemovedFiles", "numFilesRemoved", "num_removed_files")),
     ("deleted", ("numDeletedFiles",)),
+    ("to delete", ("numFilesToDelete",)),
 )
 _OUTPUT_FILES = "numFiles"
 _BYTES = (
@@ -28,6 +31,9 @@ _BYTES = (
     ("removed", ("numTargetBytesRemoved", "numRemovedBytes", "removed_files_size")),
 )
 _MILLISECONDS = "executionTimeMs"
+_COUNTED = re.compile("Files|Rows|Vector|_files|_rows")
+#: What SQL calls the types that a schema's JSON has other names for.
+_SQL_TYPES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
 
 
 def plural(number: int, noun: str) -> str:
@@ -53,11 +59,13 @@ def seconds_text(seconds: float) -> str:
     return f"{minutes} min {rest} s"
 
 
-def effects(metrics: Mapping[str, Any] | None) -> list[str]:
-    """What a commit's metrics say that it did, in short parts: rows, files, bytes, time. Parts of nothing are left out.
+def effects(metrics: Mapping[str, Any] | None, parameters: Mapping[str, Any] | None = None) -> list[str]:
+    """What a commit did, in short parts: rows, files, bytes, time, as its metrics say. Parts of nothing are left out.
+    If no part is left, the parts are what its parameters say that it declared.
 
     :param metrics: ``operationMetrics`` of the history, or the columns of a statement's answer; values are numbers or
         their texts, whoever wrote them. What is no number is passed over.
+    :param parameters: ``operationParameters`` of the history.
     """
     known = {name: number for name, value in (metrics or {}).items() if (number := _number(value)) is not None}
     parts = _said(known, _ROWS, lambda number, does: f"{plural(number, 'row')} {does}")
@@ -68,9 +76,46 @@ def effects(metrics: Mapping[str, Any] | None) -> list[str]:
         files.append(f"{plural(known[_OUTPUT_FILES], 'file')} added")
     parts += files
     parts += _said(known, _BYTES, lambda number, does: f"{size_text(number)} {does}")
+    parts = parts or _declared(parameters or {})
+    counted = [number for name, number in known.items() if _COUNTED.search(name)]
+    if not parts and counted and not any(counted):
+        parts.append("nothing to do")
     if known.get(_MILLISECONDS):
         parts.append(seconds_text(known[_MILLISECONDS] / 1000))
     return parts
+
+
+#: The parameters of operations without metrics that say what was declared, in order.
+_DECLARING = ("column", "columns", "properties", "featureName", "newClusteringColumns")
+
+
+def _declared(parameters: Mapping[str, Any]) -> list[str]:
+    """What an operation declared: the names of columns, properties with their values, a constraint, a feature."""
+    named = {name: _from_json(value) for name, value in parameters.items()}
+    if "oldColumnPath" in named:
+        return [f"{named['oldColumnPath']} to {named.get('newColumnPath')}"]
+    if "expr" in named:
+        return [f"{named.get('name')}: {named['expr']}"]
+    return [part for name in _DECLARING if named.get(name) for part in _names(named[name])]
+
+
+def _from_json(value: Any) -> Any:
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        return value
+
+
+def _names(value: Any) -> list[str]:
+    if isinstance(value, list):
+        return [name for each in value for name in _names(each)]
+    if not isinstance(value, dict):
+        return [str(value)]
+    inner = value.get("column", value)
+    if isinstance(inner, dict) and "name" in inner:
+        kind = inner.get("type")
+        return [f"{inner['name']} {_SQL_TYPES.get(kind, kind)}" if isinstance(kind, str) else str(inner["name"])]
+    return [f"{name} = {each}" for name, each in value.items()]
 
 
 def _said(known: Mapping[str, int], parts: Any, words: Any) -> list[str]:

@@ -24,7 +24,6 @@ app = typer.Typer(
     name="headwater",
     help="Delta tables for Apache Spark, run by Python.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
@@ -32,6 +31,9 @@ app = typer.Typer(
 _PASS_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
 # A server's --help is ours: Spark would show that of spark-submit.
 _PASS_ON_BUT_HELP = {**_PASS_ON, "help_option_names": ["--help"]}
+
+# The panels of the help.
+_TABLES, _SPARK, _SETUP = "Look at a table, without Spark", "Run Spark", "Set up"
 
 _PathArgument = Annotated[
     str, typer.Argument(help="The folder of a table, or its URI (s3://bucket/table) in a store of pyarrow or fsspec.")
@@ -81,7 +83,7 @@ def _options(
     pass
 
 
-@app.command()
+@app.command(rich_help_panel=_SETUP)
 def jar(
     delta: Annotated[
         bool,
@@ -94,19 +96,19 @@ def jar(
     typer.echo(delta_jar_path() if delta else jar_path())
 
 
-@app.command("spark-sql", context_settings=_PASS_ON)
+@app.command("spark-sql", rich_help_panel=_SPARK, context_settings=_PASS_ON)
 def spark_sql(context: typer.Context) -> None:
     """Run Spark's SQL shell with Headwater set up; takes its arguments."""
     _run_shell("spark-sql", context.args)
 
 
-@app.command(context_settings=_PASS_ON)
+@app.command(rich_help_panel=_SPARK, context_settings=_PASS_ON)
 def pyspark(context: typer.Context) -> None:
     """Run the PySpark shell with Headwater set up; takes its arguments."""
     _run_shell("pyspark", context.args)
 
 
-@app.command("thrift-server", context_settings=_PASS_ON_BUT_HELP)
+@app.command("thrift-server", rich_help_panel=_SPARK, context_settings=_PASS_ON_BUT_HELP)
 def thrift_server(context: typer.Context) -> None:
     """Run Spark's Thrift server, for JDBC and ODBC, with Headwater set up, until it is interrupted.
 
@@ -118,7 +120,7 @@ def thrift_server(context: typer.Context) -> None:
     _run_server("thrift-server", context.args)
 
 
-@app.command("connect-server", context_settings=_PASS_ON_BUT_HELP)
+@app.command("connect-server", rich_help_panel=_SPARK, context_settings=_PASS_ON_BUT_HELP)
 def connect_server(context: typer.Context) -> None:
     """Run Spark Connect's server with Headwater set up, until it is interrupted.
 
@@ -130,7 +132,7 @@ def connect_server(context: typer.Context) -> None:
     _run_server("connect-server", context.args)
 
 
-@app.command()
+@app.command(rich_help_panel=_SPARK)
 def demo(
     directory: Annotated[
         Path | None,
@@ -154,7 +156,7 @@ def demo(
         raise RuntimeError(f"the demo failed in Spark: {error}") from error
 
 
-@app.command()
+@app.command(rich_help_panel=_TABLES)
 def health(
     path: _PathArgument,
     where: Annotated[
@@ -179,7 +181,7 @@ def health(
         raise typer.Exit(_FOUND)
 
 
-@app.command()
+@app.command(rich_help_panel=_TABLES)
 def inspect(
     path: _PathArgument,
     port: Annotated[int, typer.Option(min=0, max=65535, help="On 127.0.0.1. Default: a free one.")] = 0,
@@ -193,7 +195,7 @@ def inspect(
     serve(path, port)
 
 
-@app.command()
+@app.command(rich_help_panel=_TABLES)
 def describe(
     path: _PathArgument, version: _Version = None, timestamp: _Timestamp = None, as_json: _Json = False
 ) -> None:
@@ -203,7 +205,7 @@ def describe(
     show_description(path, *_point(version, timestamp), as_json=as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=_TABLES)
 def history(path: _PathArgument, limit: _Limit = None, as_json: _Json = False) -> None:
     """Show the versions of a table, newest first: when, what, and what it did to rows, files and bytes."""
     from headwater.cli.table_commands import show_history
@@ -211,7 +213,7 @@ def history(path: _PathArgument, limit: _Limit = None, as_json: _Json = False) -
     show_history(path, limit, as_json=as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=_TABLES)
 def detail(path: _PathArgument, version: _Version = None, timestamp: _Timestamp = None, as_json: _Json = False) -> None:
     """Show what DESCRIBE DETAIL says of a table: size, files, properties, protocol, features."""
     from headwater.cli.table_commands import show_detail
@@ -219,7 +221,7 @@ def detail(path: _PathArgument, version: _Version = None, timestamp: _Timestamp 
     show_detail(path, *_point(version, timestamp), as_json=as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=_TABLES)
 def log(path: _PathArgument, version: _Version = None, limit: _Limit = None, as_json: _Json = False) -> None:
     """Show the files of a table's log; with --version, the actions of that version's commit."""
     from headwater.cli.table_commands import show_log
@@ -227,7 +229,7 @@ def log(path: _PathArgument, version: _Version = None, limit: _Limit = None, as_
     show_log(path, version, limit, as_json=as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=_TABLES)
 def diff(
     path: _PathArgument,
     older: Annotated[int | None, typer.Argument(min=0, help="A version. Default: the one before the newer.")] = None,
@@ -240,7 +242,7 @@ def diff(
     show_difference(path, older, newer, as_json=as_json)
 
 
-@app.command()
+@app.command(rich_help_panel=_TABLES)
 def files(
     path: _PathArgument,
     version: _Version = None,
@@ -263,7 +265,7 @@ def _point(version: int | None, timestamp: str | None) -> tuple[int | None, str 
     return version, timestamp
 
 
-@app.command()
+@app.command(rich_help_panel=_SETUP)
 def doctor(
     path: Annotated[str | None, typer.Argument(help="The folder of a table, or where one is to be.")] = None,
     as_json: _Json = False,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -22,12 +23,18 @@ from headwater.basics.printable import printable
 
 #: Columns of a pipe: more than any row has.
 _WIDE = 100_000
+#: A time as JSON has it, which nobody can read or copy if it is broken over two lines.
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 
 
 def console() -> Console:
     """Standard output: as wide as the terminal, or as any row where it is none."""
-    is_wide = not sys.stdout.isatty() and "COLUMNS" not in os.environ
-    return Console(width=_WIDE, soft_wrap=True) if is_wide else Console()
+    return Console(width=_WIDE, soft_wrap=True) if is_pipe() else Console()
+
+
+def is_pipe() -> bool:
+    """Whether nobody reads the output at a width of their own, so that it need not be short."""
+    return not sys.stdout.isatty() and "COLUMNS" not in os.environ
 
 
 def cell(value: Any) -> Text:
@@ -52,7 +59,8 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str | No
     for position, name in enumerate(columns):
         values = [row[position] for row in all_rows if row[position] is not None]
         number = bool(values) and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values)
-        made.add_column(name, justify="right" if number else "left", overflow="fold")
+        is_time = bool(values) and all(isinstance(v, str) and _TIME.fullmatch(v) for v in values)
+        made.add_column(name, justify="right" if number else "left", overflow="fold", no_wrap=is_time)
     for row in all_rows:
         made.add_row(*map(cell, row))
     return made

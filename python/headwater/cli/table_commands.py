@@ -15,7 +15,7 @@ from headwater.basics.amounts import effects, plural, size_text
 from headwater.basics.printable import printable
 from headwater.cli import facts
 from headwater.cli.locations import Place, reached, snapshot_of
-from headwater.cli.printing import console, pairs, print_json, table
+from headwater.cli.printing import console, is_pipe, pairs, print_json, table
 from headwater.log.history import history
 from headwater.log.segment import list_log, version_not_found
 from headwater.log.snapshot import load_snapshot
@@ -59,15 +59,16 @@ def show_history(path: str, limit: int | None, *, as_json: bool) -> None:
         if as_json:
             print_json(rows)
             return
+        makers = {row["userName"] or row["engineInfo"] for row in rows}
         shown = table(
-            ["version", "timestamp", "operation", "what it did", "by"],
+            ["version", "timestamp", "operation", "what it did", *(["by"] if len(makers) > 1 else [])],
             (
                 [
                     row["version"],
                     row["timestamp"],
                     row["operation"],
-                    ", ".join(effects(row["operationMetrics"])),
-                    row["userName"] or row["engineInfo"],
+                    ", ".join(effects(row["operationMetrics"], row["operationParameters"])),
+                    *([row["userName"] or row["engineInfo"]] if len(makers) > 1 else []),
                 ]
                 for row in rows
             ),
@@ -75,6 +76,8 @@ def show_history(path: str, limit: int | None, *, as_json: bool) -> None:
         left = rows[-1]["version"] if rows and len(rows) == some else 0
     out = console()
     out.print(shown)
+    if len(makers) == 1 and None not in makers:
+        out.print(Text(f"All by {printable(makers.pop())}.", style="dim"))
     if left:
         out.print(Text(f"Older versions may follow: headwater history {printable(place.shown)} --limit N", style="dim"))
 
@@ -144,8 +147,8 @@ def show_files(
         return
     rows = (
         [
-            file["path"],
-            file["size"],
+            file["path"] if is_pipe() else file["path"].rpartition("/")[2],
+            file["size"] if is_pipe() else size_text(file["size"]),
             file["rows"],
             file["deletedRows"] or None,
             "/".join(f"{name}={'null' if value is None else value}" for name, value in file["partition"].items()),
@@ -154,7 +157,11 @@ def show_files(
         for file in found["files"]
     )
     out = console()
-    out.print(table(["path", "size", "rows", "deleted rows", "partition", "modified"], map(_blanks, rows)))
+    names, shown = ["path", "size", "rows", "deleted rows", "partition", "modified"], list(map(_blanks, rows))
+    if not is_pipe():
+        kept = [place for place in range(len(names)) if any(row[place] != "" for row in shown)] or range(len(names))
+        names, shown = [names[place] for place in kept], [[row[place] for place in kept] for row in shown]
+    out.print(table(names, shown))
     ending = f"{plural(found['numFiles'], 'file')}, {size_text(found['sizeInBytes'])}"
     if where is not None:
         ending += f"; {plural(found['skippedFiles'], 'file')} skipped"
@@ -229,6 +236,8 @@ def _line(mark: str, text: str) -> Text:
 def _value(value: Any) -> str:
     if value is None:
         return "none"
+    if isinstance(value, Mapping):
+        value = [f"{name} = {_value(each)}" for name, each in value.items()]
     return ", ".join(map(str, value)) or "none" if isinstance(value, (list, tuple)) else str(value)
 
 

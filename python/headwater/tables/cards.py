@@ -104,7 +104,7 @@ def _commit(answer: Mapping[str, Any], table: NamedTable, operation: str) -> Row
 
 
 def _said(commit: Row) -> str:
-    parts = effects(commit["operationMetrics"])
+    parts = effects(commit["operationMetrics"], commit["operationParameters"])
     return f"version {commit['version']}: {', '.join([commit['operation'] or 'unknown', *parts])}"
 
 
@@ -125,7 +125,7 @@ def _history(commits: Sequence[Row]) -> str:
             commit["version"],
             _time(commit["timestamp"]),
             commit["operation"],
-            ", ".join(effects(commit["operationMetrics"])),
+            ", ".join(effects(commit["operationMetrics"], commit["operationParameters"])),
             commit["userName"] or commit["engineInfo"],
         )
         for commit in commits[:_ROWS]
