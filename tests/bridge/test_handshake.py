@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +56,33 @@ def test_the_handler_refuses_and_ends() -> None:
     assert ended.stderr.splitlines()[-1] == f"HEADWATER_JAR_DOES_NOT_FIT: {answer['error']['text']}"
     assert "Traceback" not in ended.stderr
     assert "t0ken" not in ended.stdout + ended.stderr
+
+
+def test_an_operator_sees_the_stacks_and_changes_the_level_of_the_log() -> None:
+    settings = {"token": "t0ken", "bridge": bridge_version()}
+    with subprocess.Popen(
+        [sys.executable, "-m", "headwater.handler"],
+        cwd=PACKAGE,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as handler:
+        assert handler.stdin
+        assert handler.stdout
+        assert handler.stderr
+        handler.stdin.write(json.dumps(settings) + "\n")
+        handler.stdin.flush()
+        assert "port" in json.loads(handler.stdout.readline())
+        for number, words in (
+            (signal.SIGUSR1, "process.py"),
+            (signal.SIGUSR2, "WARNING headwater the level of this log is now DEBUG"),
+            (signal.SIGUSR2, "WARNING headwater the level of this log is now WARNING"),
+        ):
+            handler.send_signal(number)
+            assert any(words in line for line in iter(handler.stderr.readline, ""))
+        handler.stdin.close()
+        assert handler.wait(30) == 0
 
 
 def test_the_handler_serves_a_jar_that_fits() -> None:

@@ -1,12 +1,13 @@
 """The handler process: from its start to its end.
 
 Owns the handshake over standard input and output, which refuses a JAR that does not fit this package, the log on
-standard error, and the rule that the process ends with the JVM that started it: the JVM's death closes standard
-input, and that ends this process at once, whatever its threads do.
+standard error, what an operator asks by signals, and the rule that the process ends with the JVM that started it: the
+JVM's death closes standard input, and that ends this process at once, whatever its threads do.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import logging
 import os
@@ -67,6 +68,7 @@ def serve(handlers: Callable[[], Mapping[str, Handler[Any]]], at_end: Callable[[
     at_start = settings.get("settings") or {}
     start_settings.take(at_start)
     _configure_logging(at_start.get(start_settings.LOG_LEVEL, "WARN"))
+    _listen_to_the_operator()
     answers = _take_standard_output()
     if error := misfit(settings):
         with answers:
@@ -148,6 +150,21 @@ def _take_standard_output() -> TextIO:
 def _wait_for_end(stream: TextIO) -> None:
     while stream.readline():
         pass
+
+
+def _listen_to_the_operator() -> None:
+    """SIGUSR1 writes what each thread does into the log; SIGUSR2 sets its level to DEBUG, and the next one back."""
+    if not hasattr(signal, "SIGUSR1"):  # Windows
+        return
+    usual = logger.level
+    # Works even while a library holds the interpreter.
+    faulthandler.register(signal.SIGUSR1)
+
+    def switch(number: int, frame: object) -> None:
+        logger.setLevel(usual if logger.level == logging.DEBUG else logging.DEBUG)
+        logger.warning("the level of this log is now %s", logging.getLevelName(logger.level))
+
+    signal.signal(signal.SIGUSR2, switch)
 
 
 def _configure_logging(level: str) -> None:
