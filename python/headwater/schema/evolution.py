@@ -22,7 +22,10 @@ from headwater.schema.widening import can_store, can_widen, with_change
 
 _VOID = PrimitiveType("void")
 #: What to do about a change of type that ALTER TABLE refuses.
-_WIDEN = "This type is wider: set the table property delta.enableTypeWidening to true, then run the statement again."
+_WIDEN = (
+    "This type is wider. Run ALTER TABLE … SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true'), then this "
+    "statement again."
+)
 _REWRITE = (
     "ALTER TABLE changes a type only to a wider one. Read the table with the column cast, and write it with mode "
     "overwrite and the option overwriteSchema."
@@ -150,8 +153,8 @@ class _Merge(NamedTuple):
             return "No cast makes one of the other. Give the column another name in the data."
         if can_widen(table, data):
             return (
-                f"Cast the data to {table.sql()}, or set the table property delta.enableTypeWidening to true, so that "
-                "the column takes the wider type."
+                f"Cast the data to {table.sql()}, or run ALTER TABLE … SET TBLPROPERTIES ('delta.enableTypeWidening' = "
+                "'true'), so that the column takes the wider type."
             )
         return f"Cast the data to {table.sql()}."
 
