@@ -211,6 +211,27 @@ def test_a_table_is_not_dropped_for_rows_that_are_read_from_it(
     assert rows("SELECT count(*) FROM t") == [(3,)]
 
 
+@pytest.mark.parametrize(
+    "query", ["SELECT * FROM c", "SELECT * FROM d", "SELECT id FROM range(9) WHERE id IN (SELECT id FROM c)"]
+)
+@pytest.mark.usefixtures("database")
+def test_a_table_is_not_dropped_for_rows_that_come_from_its_files(
+    spark: Any, rows: Any, fails: Any, query: str
+) -> None:
+    """A shallow clone, and a clone of that, name files in the table's folder."""
+    spark.sql("CREATE TABLE t (id INT) USING delta")
+    spark.sql("INSERT INTO t VALUES (1), (2)")
+    spark.sql("CREATE TABLE c SHALLOW CLONE t")
+    spark.sql("CREATE TABLE d SHALLOW CLONE c")
+    with fails("UNSUPPORTED_OVERWRITE.TABLE", state="42902"):
+        spark.sql(query).write.mode("overwrite").format("parquet").saveAsTable("t")
+    assert [rows(f"SELECT count(*) FROM {name}") for name in "tcd"] == [[(2,)]] * 3
+    # An own copy of the rows depends on nothing.
+    spark.sql("CREATE TABLE own USING delta AS SELECT * FROM c")
+    spark.table("own").write.mode("overwrite").format("parquet").saveAsTable("t")
+    assert rows("SELECT count(*) FROM t") == [(2,)]
+
+
 SECONDS = float(os.environ.get("HEADWATER_TEST_SECONDS", "4"))
 
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from headwater.basics.errors import HeadwaterError
+from headwater.protocol import properties
 from headwater.protocol.column_metadata import CURRENT_DEFAULT, DECLARED_TYPE, EXISTS_DEFAULT
 from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, find_path, format_name, is_part, map_fields
 from headwater.protocol.types import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
@@ -23,7 +24,7 @@ from headwater.schema.widening import can_store, can_widen, with_change
 _VOID = PrimitiveType("void")
 #: What to do about a change of type that ALTER TABLE refuses.
 _WIDEN = (
-    "This type is wider. Run ALTER TABLE … SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true'), then this "
+    f"This type is wider. Run ALTER TABLE … SET TBLPROPERTIES ('{properties.TYPE_WIDENING.name}' = 'true'), then this "
     "statement again."
 )
 _REWRITE = (
@@ -153,8 +154,8 @@ class _Merge(NamedTuple):
             return "No cast makes one of the other. Give the column another name in the data."
         if can_widen(table, data):
             return (
-                f"Cast the data to {table.sql()}, or run ALTER TABLE … SET TBLPROPERTIES ('delta.enableTypeWidening' = "
-                "'true'), so that the column takes the wider type."
+                f"Cast the data to {table.sql()}, or run ALTER TABLE … SET TBLPROPERTIES "
+                f"('{properties.TYPE_WIDENING.name}' = 'true'), so that the column takes the wider type."
             )
         return f"Cast the data to {table.sql()}."
 

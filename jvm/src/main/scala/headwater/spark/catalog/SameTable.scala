@@ -19,6 +19,14 @@ object SameTable {
       Try(Files.isSameFile(LocalPath.of(path), LocalPath.of(other))).getOrElse(true)
     else root(path) != root(other)
 
+  /** Whether a file lies in the folder of a table, whatever links lead there. */
+  def liesBelow(file: Path, folder: String): Boolean = {
+    val (inside, outside) = (file.toUri, new Path(folder).toUri)
+    def real(path: String) = Try(LocalPath.of(path).toRealPath()).getOrElse(LocalPath.of(path))
+    if (folder.startsWith("/")) inside.getScheme == "file" && real(inside.getPath).startsWith(real(outside.getPath))
+    else root(file.toString) == root(folder) && inside.getPath.startsWith(s"${outside.getPath}/")
+  }
+
   private def root(path: String): (String, String) = {
     val uri = new Path(path).toUri
     (uri.getScheme, uri.getAuthority)

@@ -10,8 +10,9 @@ import org.apache.spark.sql.execution.command.RunnableCommand
 import org.apache.spark.sql.headwater.SparkInternals
 
 /**
- * `saveAsTable` in mode overwrite and a format of Spark's own, of rows that come from the Delta table that it replaces. Spark drops that
- * table before it reads the rows. It looks for the table only where a query reads it by its name, newest version, outside of subqueries.
+ * `saveAsTable` in mode overwrite and a format of Spark's own, of rows that come from the Delta table that it replaces, or from its files,
+ * as those of a shallow clone do. Spark drops that table before it reads the rows. It looks for the table only where a query reads it by
+ * its name, newest version, outside of subqueries.
  *
  * Spark's command is known by its parts, because Spark 4.0 has none: there, nobody sees the rows before the table is gone.
  */
@@ -20,7 +21,8 @@ private[statements] object SavedOver {
     case Seq(table: CatalogTable, SaveMode.Overwrite, rows: LogicalPlan) if tables(rows).nonEmpty =>
       def replaced = SparkInternals.logicalPlan(session.table(table.identifier.quotedString))
       Try(replaced).toOption.toSeq.flatMap(tables).foreach { target =>
-        if (HeadwaterFileIndex.isReadIn(rows, target.path, target.state.tableId, anyVersion = true)) {
+        if (HeadwaterFileIndex.isReadIn(rows, target.path, target.state.tableId, anyVersion = true) || tables(rows).exists(
+              _.listsBelow(target.path))) {
           throw SparkInternals.overwritesItsSource(session, table.identifier)
         }
       }

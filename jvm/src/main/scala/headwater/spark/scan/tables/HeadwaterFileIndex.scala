@@ -88,6 +88,10 @@ class HeadwaterFileIndex(
   override def inputFiles: Array[String] =
     listFiles(Nil, Nil).flatMap(_.files).map(f => org.apache.spark.paths.SparkPath.fromPath(f.getPath).urlEncoded).toArray
 
+  /** Whether a file that it lists lies in the folder of another table, as those of a shallow clone may. */
+  def listsBelow(folder: String): Boolean =
+    listFiles(Nil, Nil).flatMap(_.files).exists(file => SameTable.liesBelow(file.getPath, folder))
+
   /** The index of a fixed version, as a session sees it. */
   def pinned(state: TableState, partitions: StructType, reader: SparkSession): HeadwaterFileIndex = {
     // What ANALYZE TABLE stored is of no use for another table.
