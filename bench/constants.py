@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
 from statistics import median
 from types import ModuleType
@@ -40,7 +41,7 @@ from headwater.protocol.file_names import commit_name
 from headwater.pruning import evaluation, prune
 from headwater.pruning.predicates import Column, In
 from headwater.statements.dml import source_keys
-from headwater.statements.files import scans
+from headwater.statements.files import file_lists
 from headwater.stores import LocalStore, local, parquet_footers
 from headwater.stores.parquet_footers import read_footer
 from headwater.transaction import keyed
@@ -226,7 +227,8 @@ def _present(directory: Path, size: int) -> Mapping[str, Work]:
             (folder / f"{n}").touch()
     listed = pa.table({"path": [f"{folder}/{n}" for n in range(size)]})
     found = _many_files(directory)
-    return {"checked": _with(scans, "MOST_FILES_CHECKED", 1 << 40, lambda: scans._check_present(found, listed))}
+    check = partial(file_lists._check_present, found, listed)
+    return {"checked": _with(file_lists, "MOST_FILES_CHECKED", 1 << 40, check)}
 
 
 # Parquet files
@@ -300,7 +302,7 @@ def cases() -> list[Constant]:
         Constant("commits-by-name", segment, "MOST_FOLLOWED", _followed),
         _limit("kept-slices", files, "_MOST_SLICES", "slices", "filter", _slices),
         _limit("in-list", evaluation, "_SHORT_LIST", "one by one", "as a set", _in_list),
-        Constant("files-checked", scans, "MOST_FILES_CHECKED", _present),
+        Constant("files-checked", file_lists, "MOST_FILES_CHECKED", _present),
         Constant("footer-tail", parquet_footers, "_TAIL_BYTES", _footer, rounds=3),
         Constant("footers-of-source", source_keys, "_FEW_FILES", _few_footers),
         Constant("key-rows", keyed, "_MOST_ROWS", _key_rows, rounds=3),

@@ -14,7 +14,7 @@ from bench.cases import COLUMNS, Against, Bench, Case, Timed
 from bench.sparks import OURS, with_constant
 
 _REWRITE = "statements.dml.strategy.SMALL_REWRITE_BYTES"
-_JSON_LIST = "statements.files.scans._LONGEST_JSON_LIST"
+_JSON_LIST = "statements.files.file_lists._LONGEST_JSON_LIST"
 #: Rows of :data:`COLUMNS` with a random text that make a MiB.
 _ROWS_PER_MIB = 27_500
 

@@ -26,7 +26,7 @@ from headwater.statements.begin_and_commit import (
     in_transaction,
     rollback_transaction,
 )
-from headwater.statements.files import scans
+from headwater.statements.reads import scans
 from headwater.statements.registry import CALLS, HANDLERS
 from headwater.statements.running import open_transactions
 from headwater.statements.running.committing import commit, removals, transaction

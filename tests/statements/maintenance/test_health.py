@@ -17,10 +17,10 @@ from headwater.cli import main as cli
 from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, DeletionVector, Protocol
-from headwater.statements.files.scans import describe
 from headwater.statements.maintenance.findings import findings
 from headwater.statements.maintenance.health import HEALTH_SCHEMA, SECTIONS, by_section, health
 from headwater.statements.maintenance.layouts import Settings
+from headwater.statements.reads.loading import describe
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction
 from support.commits import add_file, create, remove_file

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from headwater.basics.errors import HeadwaterError
-from headwater.statements.files.scans import describe
+from headwater.statements.reads.loading import describe
 from headwater.statements.running.opening import open_snapshot
 from support.requests import actions, called, create_request, create_table, data_file, load_table, log_of, schema_json
 

@@ -24,7 +24,7 @@ from headwater.schema.visible import columns_changed
 from headwater.statements.dml.request import DmlRequest
 from headwater.statements.files.distribution import Gathering, gathering
 from headwater.statements.files.rows import Target
-from headwater.statements.files.scans import check_same_columns
+from headwater.statements.reads.loading import check_same_columns
 from headwater.statements.running.committing import skip_if_done, transaction
 from headwater.statements.running.opening import open_same
 from headwater.statements.running.rerunning import run_again_after_losses, run_again_after_lost_rows

@@ -25,7 +25,7 @@ from headwater.statements.dml.request import Clause, DmlRequest
 from headwater.statements.dml.rewrite import Action, Rewrite, compose_rewrite, rows_where
 from headwater.statements.dml.scan import Scan, scan_files, total_bytes
 from headwater.statements.files.data_footers import live_rows
-from headwater.statements.files.scans import physical_name
+from headwater.statements.files.file_lists import physical_name
 from headwater.statements.running.committing import removals
 
 

@@ -17,7 +17,8 @@ from headwater.bridge.messages.callbacks import Restriction
 from headwater.protocol.types import PRIMITIVES, DataType, DecimalType, PrimitiveType
 from headwater.sql.composing import Relation
 from headwater.statements.dml.attempt import Attempt
-from headwater.statements.files.scans import file_list, pinned_version
+from headwater.statements.files.file_lists import file_list
+from headwater.statements.reads.loading import pinned_version
 from headwater.statements.settings import LATE_FILE_BYTES
 from headwater.stores import LocalStore
 
@@ -53,7 +54,7 @@ def scan_files(
     """A scan of some of the snapshot's files. From here on the statement sees the target at the snapshot's version,
     also where its source or a subquery reads it.
 
-    :param gone: as of :func:`~headwater.statements.files.scans.file_list`.
+    :param gone: as of :func:`~headwater.statements.files.file_lists.file_list`.
     :param every_row: whether all columns of all rows are needed, so that late materialization does not pay.
     :param values_prune: whether the keys of joins and the values of subqueries may leave out more files. A statement
         that reads such keys itself needs no second look.

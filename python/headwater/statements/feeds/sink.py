@@ -41,7 +41,7 @@ from headwater.schema.evolution import partition_mismatch_error
 from headwater.statements.calls import call
 from headwater.statements.feeds.sink_options import check_options
 from headwater.statements.files.rows import Target, Written, write_rows
-from headwater.statements.files.scans import names_version_of_table
+from headwater.statements.reads.loading import names_version_of_table
 from headwater.statements.running.committing import commit, has_committed, transaction
 from headwater.statements.running.opening import Options, locate, open_if_there, open_same, open_snapshot
 from headwater.statements.running.rerunning import run_again_after_losses

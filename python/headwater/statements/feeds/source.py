@@ -50,8 +50,9 @@ from headwater.schema import visible
 from headwater.statements.calls import call
 from headwater.statements.feeds.options import SourceOptions, Start, source_options
 from headwater.statements.feeds.tracking import begin, definition_of, evolve, schema_log, tracked
-from headwater.statements.files.scans import answer_files, describe, names_version_of_table
+from headwater.statements.files.file_lists import answer_files
 from headwater.statements.reads.change_feed import columns_of_changes, describe_feed
+from headwater.statements.reads.loading import describe, names_version_of_table
 from headwater.statements.running.opening import Options, locate, open_snapshot
 from headwater.statements.settings import CHANGES_OUT_OF_RANGE
 from headwater.streams.commits import Commits

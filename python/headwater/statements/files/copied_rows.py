@@ -19,9 +19,9 @@ from headwater.log.snapshot import Snapshot
 from headwater.protocol.row_tracking import HiddenColumns
 from headwater.sql.composing import Column, Query, Rows
 from headwater.statements.files.distribution import Gathering
+from headwater.statements.files.file_lists import relation_over
 from headwater.statements.files.row_ids import with_row_ids
 from headwater.statements.files.rows import Target, is_void, specification
-from headwater.statements.files.scans import relation_over
 from headwater.statements.internal_names import InternalNames
 from headwater.statements.running.opening import Options
 

@@ -20,8 +20,8 @@ from headwater.protocol.actions import AddCDCFile
 from headwater.statements.files.change_data import change_column, changed_rows, with_changes
 from headwater.statements.files.copied_rows import check_none_lost
 from headwater.statements.files.data_footers import live_rows, physical_rows
+from headwater.statements.files.file_lists import relation_over
 from headwater.statements.files.rows import Target, describe_files, specification
-from headwater.statements.files.scans import relation_over
 from headwater.statements.running.open_transactions import OpenTransaction
 from headwater.statements.running.opening import CACHE, Options
 from headwater.transaction.net_changes import DeletedRows

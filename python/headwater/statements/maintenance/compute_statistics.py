@@ -34,8 +34,8 @@ from headwater.protocol.types import DataType, DecimalType, PrimitiveType
 from headwater.sql.composing import Alias, Cast, Column, Expression, Field, Number, call, select
 from headwater.statements.calls import own_statement
 from headwater.statements.files.data_footers import data_footer
+from headwater.statements.files.file_lists import file_list, relation_over
 from headwater.statements.files.rows import Target, statistics_leaves
-from headwater.statements.files.scans import file_list, relation_over
 from headwater.statements.running.committing import commit, transaction
 from headwater.statements.running.opening import Options, open_snapshot
 from headwater.statements.running.rerunning import run_again_after_losses

@@ -35,8 +35,8 @@ from headwater.sql.composing import (
 )
 from headwater.statements.files.bins import Bin
 from headwater.statements.files.copying import Arranged, Packed, copy_bin, copy_bins
+from headwater.statements.files.file_lists import relation_over
 from headwater.statements.files.rows import Target
-from headwater.statements.files.scans import relation_over
 from headwater.statements.internal_names import InternalNames
 from headwater.transaction.moved_rows import Copy
 

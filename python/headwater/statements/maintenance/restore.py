@@ -37,7 +37,7 @@ from headwater.schema import mapping
 from headwater.schema.identity import identity_columns, with_high_water_marks
 from headwater.statements.calls import own_statement
 from headwater.statements.expressions import Time, number_of, time_of
-from headwater.statements.files.scans import absolute_paths
+from headwater.statements.files.file_lists import absolute_paths
 from headwater.statements.running.committing import commit, removals, transaction
 from headwater.statements.running.opening import Options, check_files_retained, open_snapshot
 from headwater.statements.running.rerunning import run_again_after_losses

@@ -53,7 +53,7 @@ from headwater.protocol.types import PrimitiveType, StructField, StructType, sch
 from headwater.schema import visible
 from headwater.statements import notices
 from headwater.statements.calls import call, reads
-from headwater.statements.files.scans import MOST_FILES_CHECKED, describe_vector
+from headwater.statements.files.file_lists import MOST_FILES_CHECKED, describe_vector
 from headwater.statements.reads import changelog, debezium
 from headwater.statements.running.opening import Options, check_retention, open_snapshot
 from headwater.statements.settings import CHANGES_OUT_OF_RANGE, IGNORE_MISSING_FILES, SCHEMA_MODE

@@ -23,8 +23,8 @@ from headwater.pruning.predicates import UNKNOWN, Column, IsNull, Not, Predicate
 from headwater.schema import visible
 from headwater.schema.constraints import NOT_NULL
 from headwater.sql.composing import STAR, Alias, call, every, select
+from headwater.statements.files.file_lists import relation_over
 from headwater.statements.files.rows import Target, check_conditions, stored_in_log
-from headwater.statements.files.scans import relation_over
 from headwater.statements.tables.draft import RowCheck
 
 

@@ -16,7 +16,7 @@ from headwater.pruning.aggregates import aggregate_from_log
 from headwater.schema.identity import IdentityColumn, identity_columns, with_high_water_marks
 from headwater.sql.composing import Alias, Column, call, select
 from headwater.statements.calls import own_statement
-from headwater.statements.files.scans import relation_over
+from headwater.statements.files.file_lists import relation_over
 from headwater.statements.tables.alter_commit import alter
 from headwater.statements.tables.draft import Draft, Operation
 

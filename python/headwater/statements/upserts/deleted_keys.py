@@ -68,9 +68,9 @@ from headwater.sql.composing import (
     infix,
     select,
 )
+from headwater.statements.files.file_lists import relation_over
 from headwater.statements.files.partitions import collated
 from headwater.statements.files.rows import Target, Written, describe_files, specification
-from headwater.statements.files.scans import relation_over
 from headwater.statements.running.committing import commit, removals, transaction
 from headwater.statements.running.opening import Options, open_if_there, open_snapshot
 from headwater.statements.running.rerunning import RETRIED

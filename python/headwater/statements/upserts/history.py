@@ -56,7 +56,7 @@ from headwater.statements.dml.merge import small_target_bytes
 from headwater.statements.dml.request import Key
 from headwater.statements.dml.scan import total_bytes
 from headwater.statements.dml.source_keys import read_source_keys, usable
-from headwater.statements.files.scans import relation_over
+from headwater.statements.files.file_lists import relation_over
 from headwater.statements.upserts.events import Events, compared, of_same_keys
 from headwater.statements.upserts.history_columns import END, START
 from headwater.transaction.keyed import comparable

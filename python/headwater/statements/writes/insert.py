@@ -50,8 +50,8 @@ from headwater.schema.identity import identity_columns
 from headwater.statements.calls import reads
 from headwater.statements.column_uses import refuse_lost_columns
 from headwater.statements.files.rows import Target, write_rows
-from headwater.statements.files.scans import describe, names_version_of_table
 from headwater.statements.known_options import check_options
+from headwater.statements.reads.loading import describe, names_version_of_table
 from headwater.statements.running.committing import commit, skip_if_done, transaction
 from headwater.statements.running.opening import Options, SeenTable, locate, open_same, open_snapshot
 from headwater.statements.running.rerunning import run_again_after_losses

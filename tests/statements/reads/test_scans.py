@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.basics.errors import HeadwaterError
-from headwater.statements.files import scans
+from headwater.statements.files import file_lists
 from headwater.statements.running.opening import open_snapshot
 from headwater.transaction import wait_for_maintenance
 from support.predicate_text import tree
@@ -78,7 +78,7 @@ def test_missing_files_may_be_ignored(table, make_statement):
 
 
 def test_a_long_list_comes_as_arrow(table, statement, monkeypatch):
-    monkeypatch.setattr(scans, "_LONGEST_JSON_LIST", 1)
+    monkeypatch.setattr(file_lists, "_LONGEST_JSON_LIST", 1)
     answer = scan(table, statement)
     with pa.ipc.open_stream(answer["arrow"]) as stream:
         listed = stream.read_all()
@@ -96,7 +96,7 @@ def test_scans_of_a_query_are_answered_in_their_order(table, statement, monkeypa
 
 def test_a_query_that_fails_leaves_no_list_behind(table, statement, monkeypatch, tmp_path):
     """The list of its first scan waits in a file for Spark, which never hears of it."""
-    monkeypatch.setattr(scans, "_LONGEST_JSON_LIST", 1)
+    monkeypatch.setattr(file_lists, "_LONGEST_JSON_LIST", 1)
     (tmp_path / "lists").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "lists"))
     good = {"table": str(table), "version": 1, "filters": []}
@@ -111,11 +111,11 @@ def test_a_query_that_fails_leaves_no_list_behind(table, statement, monkeypatch,
 def test_paths_are_the_same_one_by_one_and_all_at_once(table, statement, monkeypatch, odd):
     snapshot = open_snapshot(str(table), statement)
     paths = pa.chunked_array([["p=x%20y/one", *([odd] if odd else []), "two"], ["three"]])
-    one_by_one = scans.absolute_paths(snapshot, paths).to_pylist()
-    monkeypatch.setattr(scans, "_FEW_PATHS", 0)
-    assert scans.absolute_paths(snapshot, paths).to_pylist() == one_by_one
+    one_by_one = file_lists.absolute_paths(snapshot, paths).to_pylist()
+    monkeypatch.setattr(file_lists, "_FEW_PATHS", 0)
+    assert file_lists.absolute_paths(snapshot, paths).to_pylist() == one_by_one
     plain = paths.slice(len(paths) - 2)
-    assert scans.absolute_paths(snapshot, plain).to_pylist() == [f"{table}/two", f"{table}/three"]
+    assert file_lists.absolute_paths(snapshot, plain).to_pylist() == [f"{table}/two", f"{table}/three"]
 
 
 @pytest.mark.parametrize("suffix", ["@v0", "@v1"])

@@ -1,0 +1,175 @@
+"""Lists of files as the JVM gets them: where each is, its deletion vector, its partition values.
+
+Owns their form on the way to the JVM, as JSON or as an Arrow file, and relations over given files. Promise: a path is
+absolute, so a reader needs neither the table's path nor its log.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from headwater.basics.errors import HeadwaterError
+from headwater.bridge.messages.read import (
+    FileListAnswer,
+    ScanStatistics,
+)
+from headwater.bridge.statement import Statement
+from headwater.log import deletion_vectors
+from headwater.log.snapshot import Snapshot
+from headwater.protocol.actions import DeletionVector
+from headwater.protocol.partition_values import texts_of
+from headwater.sql.composing import Relation
+from headwater.statements.settings import IGNORE_MISSING_FILES
+from headwater.stores import LocalStore, absolute_path
+
+#: Longer file lists cross as Arrow, shorter ones as JSON. In a warm JVM both cost the same for lists of 1 to 1,000
+#: files (bench cases ``file-list-1``, ``file-list-10``, ``file-list-100`` and ``file-list-1000``). But the JVM loads
+#: Arrow at its first use, and the first SELECT takes more than twice as long then (bench case ``file-list-first``).
+_LONGEST_JSON_LIST = 4000
+#: A scan of more files than this does not check first that they exist: it takes 5 ms for so many on a local disk (bench
+#: case ``files-checked``).
+MOST_FILES_CHECKED = 4000
+#: So many paths are made absolute one by one, which takes less time than Arrow needs to begin.
+_FEW_PATHS = 16
+#: The same of a table with row tracking.
+ROW_TRACKING = ("base_row_id", "default_row_commit_version")
+
+
+def answer_files(
+    snapshot: Snapshot,
+    files: pa.Table,
+    statement: Statement,
+    *,
+    all_files: int,
+    statistics: ScanStatistics | None = None,
+) -> FileListAnswer:
+    """Files of a scan: rows with at least the columns of ``snapshot.files`` that :func:`file_list` has.
+
+    :raises HeadwaterError: ``DELTA_FILE_NOT_FOUND_DETAILED`` for one that is gone, where looking is cheap.
+    """
+    listed = file_list(snapshot, files)
+    if isinstance(snapshot.store, LocalStore) and not IGNORE_MISSING_FILES.of(statement):
+        _check_present(snapshot, listed)
+    short = listed.num_rows <= _LONGEST_JSON_LIST
+    return FileListAnswer(
+        files=[list(row.values()) for row in listed.to_pylist()] if short else None,
+        arrow=None if short else _to_private_file(listed),
+        all_files=all_files,
+        statistics=statistics,
+    )
+
+
+def _check_present(snapshot: Snapshot, listed: pa.Table) -> None:
+    """Name a data file that is gone before any task looks for it; only where looking is cheap.
+
+    :raises HeadwaterError: ``DELTA_FILE_NOT_FOUND_DETAILED``.
+    """
+    if listed.num_rows > MOST_FILES_CHECKED:
+        return
+    for path in listed["path"].to_pylist():
+        # A file of a clone may lie in another store.
+        if path.startswith("/") and not os.path.exists(path):
+            raise HeadwaterError(
+                "DELTA_FILE_NOT_FOUND_DETAILED",
+                {"file": path, "version": snapshot.version, "tableLocation": snapshot.table_path},
+            )
+
+
+def file_list(snapshot: Snapshot, files: pa.Table, gone: Mapping[int, BitMap64] | None = None) -> pa.Table:
+    """A scan's columns for rows of ``snapshot.files``.
+
+    :param gone: the positions that are left out, by file number; of other files, those in their deletion vectors are.
+    """
+    names = [physical_name(snapshot, name) for name in snapshot.partition_columns]
+    columns: dict[str, Any] = {
+        "path": absolute_paths(snapshot, files["path"]),
+        "size": files["size"],
+        "modification_time": files["modification_time"],
+        "deletion_vector": _vectors(snapshot, files["deletion_vector"], gone or {}),
+    }
+    for i, name in enumerate(names):
+        columns[f"partition{i}"] = texts_of(files["partition_values"], name)
+    if tracks_rows(snapshot):
+        columns |= {name: files[name] for name in ROW_TRACKING}
+    return pa.table(columns)
+
+
+def relation_over(
+    statement: Statement,
+    snapshot: Snapshot,
+    files: pa.Table,
+    row_tracking_columns: Sequence[str] = (),
+    tasks: Sequence[int] = (),
+    gone: Mapping[int, BitMap64] | None = None,
+) -> Relation:
+    """A relation over rows of ``snapshot.files``, in a query of the statement.
+
+    :param tasks: as of :meth:`Statement.add_relation`.
+    :param gone: as of :func:`file_list`.
+    """
+    listed = [list(row.values()) for row in file_list(snapshot, files, gone).to_pylist()]
+    return Relation(statement.add_relation(snapshot.table_path, snapshot.version, listed, row_tracking_columns, tasks))
+
+
+def tracks_rows(snapshot: Snapshot) -> bool:
+    """Whether its files have row ids, which a scan then needs."""
+    return snapshot.definition.tracks_rows
+
+
+def physical_name(snapshot: Snapshot, column: str) -> str:
+    """The physical name of a partition column."""
+    return snapshot.partition_field(column).physical_name
+
+
+def absolute_paths(snapshot: Snapshot, paths: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Where files are, by their paths in the log; as :func:`~headwater.stores.absolute_path`."""
+    if len(paths) > _FEW_PATHS:
+        simple = pc.invert(pc.match_substring_regex(paths, "[%:]|^/|\\.\\."))
+        if pc.all(simple).as_py():
+            table_path = pa.scalar(snapshot.table_path, paths.type)
+            return pc.binary_join_element_wise(table_path, paths, pa.scalar("/", paths.type))
+    return pa.array([absolute_path(snapshot.table_path, path) for path in paths.to_pylist()], pa.string())
+
+
+def _vectors(snapshot: Snapshot, column: pa.ChunkedArray, gone: Mapping[int, BitMap64]) -> pa.Array:
+    if column.null_count == len(column) and not gone:
+        return pa.nulls(len(column), pa.string())
+    found = [vector and describe_vector(snapshot.table_path, vector) for vector in column.to_pylist()]
+    for number, positions in gone.items():
+        found[number] = "inline " + base64.b64encode(deletion_vectors.serialize(positions)).decode()
+    return pa.array(found, pa.string())
+
+
+def describe_vector(table_path: str, vector: Mapping[str, Any]) -> str:
+    """Where an executor finds a deletion vector: ``inline <base64>`` or ``<offset> <size> <path>``."""
+    descriptor = DeletionVector(
+        vector["storage_type"], vector["path_or_inline"], vector["size"], vector["cardinality"], vector["offset"]
+    )
+    if descriptor.storage_type == "i":
+        # An inline vector is never read from a store, and may be in either format; the executor knows one.
+        positions = deletion_vectors.read(descriptor, table_path, LocalStore())
+        return "inline " + base64.b64encode(deletion_vectors.serialize(positions)).decode()
+    return f"{descriptor.offset or 0} {descriptor.size} {deletion_vectors.absolute_location(descriptor, table_path)}"
+
+
+def _to_private_file(table: pa.Table) -> str:
+    # mkstemp makes the file readable by this user alone; the JVM deletes it once read.
+    handle, path = tempfile.mkstemp(prefix="headwater-scan-", suffix=".arrow")
+    columns = [
+        column.cast(
+            pa.string() if pa.types.is_string(column.type) or pa.types.is_large_string(column.type) else column.type
+        )
+        for column in table.columns
+    ]
+    plain = pa.table(columns, names=table.column_names)
+    with os.fdopen(handle, "wb") as file, pa.ipc.new_stream(file, plain.schema) as stream:
+        stream.write_table(plain, max_chunksize=65536)
+    return path
