@@ -17,11 +17,11 @@ from typing import Annotated
 
 import typer
 
+from headwater.definition.requirements import protocol_for
 from headwater.iceberg.conversion import convert
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.actions import AddFile, Metadata
-from headwater.protocol.requirements import protocol_for
 from headwater.protocol.types import PrimitiveType, StructField, StructType, schema_string
 from headwater.schema import mapping
 from headwater.stores import LocalStore

@@ -17,7 +17,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"stores"}),
     frozenset({"catalogs"}),
     frozenset({"log", "schema"}),
-    frozenset({"iceberg", "pruning"}),
+    frozenset({"definition", "iceberg", "pruning"}),
     frozenset({"change_data", "streams", "transaction"}),
     frozenset({"bridge", "sql"}),
     frozenset({"statements"}),

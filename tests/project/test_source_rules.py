@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 from headwater.protocol.properties import PROPERTIES
 from headwater.statements.registry import HANDLERS
@@ -51,6 +54,29 @@ def test_a_tables_properties_are_asked_of_its_definition() -> None:
         or re.search(r"(snapshot|definition)\.metadata\.configuration(\.get\(|\[)", line)
     ]
     assert not lines
+
+
+def test_one_package_writes_definitions() -> None:
+    """``protocol`` and ``metaData`` come from ``definition/``, or from a log. A transaction takes both at once; only it
+    has others, to compose transactions and to undo commits.
+    """
+    files = {path.relative_to(PACKAGE).as_posix(): path for path in PACKAGE.rglob("*.py")}
+    writers = {name for name, path in files.items() if any(_writes_definitions(path)) and "definition/" not in name}
+    transactions = {f"transaction/{name}.py" for name in ("composing", "transaction", "undoing")}
+    readers = {"protocol/actions.py", "catalogs/unity/tables.py", "streams/schema_log.py"}
+    assert writers == readers | transactions
+
+
+def _writes_definitions(path: Path) -> Iterator[bool]:
+    """For each call, whether it makes one of these actions, or has a transaction commit it."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func).rpartition(".")[2]
+            changed = ast.unparse(node.args[0]).rpartition(".")[2] if called == "replace" and node.args else ""
+            yield called in ("Metadata", "Protocol", "update_metadata", "update_protocol") or changed in (
+                "metadata",
+                "protocol",
+            )
 
 
 def test_what_the_documents_call_missing_is_missing() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from headwater.definition.requirements import protocol_for
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import Metadata
-from headwater.protocol.requirements import protocol_for
 from headwater.protocol.types import StructType, schema_string
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction

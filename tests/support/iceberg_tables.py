@@ -16,13 +16,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from headwater.definition.requirements import protocol_for
 from headwater.iceberg.conversion import convert
 from headwater.iceberg.fitness import TAG
 from headwater.log.data_footers import read_data_footer
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol import properties
 from headwater.protocol.actions import AddFile, Metadata
-from headwater.protocol.requirements import protocol_for
 from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType, schema_string
 from headwater.schema import mapping
 from headwater.stores import LocalStore

@@ -145,7 +145,7 @@ def test_an_unknown_outcome_is_said_to_be_unknown(table, step, left):
 def test_a_new_table_is_made_by_its_committer_too():
     store = MemoryStore()
     txn = Transaction(PATH, store, None, committer=StagingCommitter(store))
-    txn.add_action(create(f"{PATH}/other", store).snapshot.protocol)
+    txn.update_protocol(create(f"{PATH}/other", store).snapshot.protocol)
     txn.update_metadata(metadata())
     assert txn.commit("CREATE TABLE", {}).version == 0
     assert wait_for_maintenance(60)

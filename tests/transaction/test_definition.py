@@ -8,11 +8,12 @@ from dataclasses import replace
 import pytest
 
 from headwater.basics.errors import HeadwaterError
+from headwater.definition.changes import with_marks
+from headwater.definition.requirements import protocol_for
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, DeletionVector, Metadata, Protocol, RemoveFile
 from headwater.protocol.column_metadata import DECLARED_TYPE, IDENTITY_HIGH_WATER_MARK
 from headwater.protocol.concerns import Concern
-from headwater.protocol.requirements import protocol_for
 from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import (
     ArrayType,
@@ -30,7 +31,7 @@ from headwater.schema.identity import identity_metadata, with_high_water_marks
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction, wait_for_maintenance
 from headwater.transaction.conflicts import Intent, Reads, WinningCommit, Writes, check
-from headwater.transaction.definition_conflicts import Kind, changes_marks_only, definition_changes, with_marks_of
+from headwater.transaction.definition_conflicts import Kind, changes_marks_only, definition_changes
 from support.predicate_text import parse_predicate
 
 LONG, INT, STRING = PrimitiveType("long"), PrimitiveType("integer"), PrimitiveType("string")
@@ -304,7 +305,8 @@ def test_marks_are_carried_into_the_winners_metadata():
     assert not changes_marks_only(before, before)
     commented = replace(NUMBERED, description="text")
     assert not changes_marks_only(before, definition(replace(NUMBERED_ON, description="text")))
-    assert with_marks_of(commented, NUMBERED_ON) == replace(NUMBERED_ON, description="text")
+    commented, marked = (TableDefinition(PROTOCOL, each) for each in (commented, NUMBERED_ON))
+    assert with_marks(commented, marked).metadata == replace(NUMBERED_ON, description="text")
 
 
 # With a log

@@ -18,7 +18,7 @@ from headwater.basics.errors import HeadwaterError
 from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol import action_shapes
-from headwater.protocol.actions import AddCDCFile, DeletionVector, Protocol, RemoveFile, SetTransaction
+from headwater.protocol.actions import AddCDCFile, DeletionVector, Metadata, Protocol, RemoveFile, SetTransaction
 from headwater.protocol.file_names import commit_name
 from headwater.protocol.row_tracking import DOMAIN
 from headwater.protocol.types import PrimitiveType, StructField, StructType
@@ -192,7 +192,7 @@ def whole_numbers():
 def test_a_commit_that_no_reader_could_read_is_not_written(path, action):
     snapshot = create(path).snapshot
     txn = Transaction(path, snapshot.store, snapshot)
-    txn.add_action(action)
+    (txn.update_metadata if isinstance(action, Metadata) else txn.add_action)(action)
     with pytest.raises(HeadwaterError, match="HEADWATER_COMMIT_NOT_READABLE") as refused:
         txn.commit("WRITE", {})
     assert refused.value.parameters["tableName"] == path

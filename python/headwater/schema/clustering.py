@@ -6,8 +6,7 @@ Follows the protocol's chapter "Clustered Table".
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 
 from headwater.basics.errors import HeadwaterError
 from headwater.protocol.actions import DomainMetadata
@@ -15,7 +14,6 @@ from headwater.protocol.clustering import clustering_domain
 from headwater.protocol.columns import Path, find_path, format_name
 from headwater.protocol.indexed_columns import has_bounds, indexed_leaves
 from headwater.protocol.properties import FEATURE_PREFIX
-from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import StructType
 from headwater.schema import mapping
 
@@ -25,16 +23,9 @@ FEATURE_PROPERTY = f"{FEATURE_PREFIX}clustering"
 MOST_COLUMNS = 4
 
 
-def clustering_change(
-    schema: StructType, columns: Sequence[Path] | None, replaced: TableDefinition | None
-) -> DomainMetadata | None:
-    """The action that makes a table clustered by ``columns`` (logical paths), or no longer clustered; None where
-    nothing need be said.
-    """
-    if columns is not None:
-        return clustering_domain(mapping.physical_path(schema, path) for path in columns)
-    old = replaced.clustering_domain if replaced is not None else None
-    return None if old is None else replace(old, removed=True)
+def clustered_by(schema: StructType, columns: Iterable[Path]) -> DomainMetadata:
+    """The action that makes a table clustered by ``columns`` (logical paths)."""
+    return clustering_domain(mapping.physical_path(schema, path) for path in columns)
 
 
 def check_clustering_columns(

@@ -153,3 +153,13 @@ def with_high_water_marks(schema: StructType, highest: Mapping[str, int]) -> Str
 
         schema = replace_field(schema, (name,), change)
     return schema
+
+
+def with_marks_of(schema: StructType, marked: StructType) -> StructType:
+    """The schema with the high-water marks of another one, where those are further. The same column may have another
+    name there.
+    """
+    marks = {column.name: column.high_water_mark for column in identity_columns(marked)}
+    by_physical_name = {field.physical_name: marks.get(field.name) for field in marked}
+    own = ((field.name, by_physical_name.get(field.physical_name)) for field in filter(is_identity, schema))
+    return with_high_water_marks(schema, {name: mark for name, mark in own if mark is not None})

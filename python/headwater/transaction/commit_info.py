@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from headwater import __version__
 from headwater.basics.errors import HeadwaterError
+from headwater.definition.changes import with_properties
 from headwater.protocol import properties
 from headwater.protocol.actions import AddFile, CommitInfo, Metadata, RemoveFile
 from headwater.protocol.features import in_commit_timestamps_enabled
@@ -122,7 +123,7 @@ def stamped(
         properties.IN_COMMIT_TIMESTAMPS_SINCE.version.name: str(version),
         properties.IN_COMMIT_TIMESTAMPS_SINCE.timestamp.name: str(stamp),
     }
-    return replace(metadata, configuration={**metadata.configuration, **since}), stamp
+    return with_properties(metadata, since), stamp
 
 
 def summarize(operation: str, added: str, removed: str, seconds: float, attempts: int) -> str:

@@ -36,12 +36,11 @@ a transaction that changes nothing else puts it into the winner's metadata, wher
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from headwater.protocol import properties
-from headwater.protocol.actions import Metadata
 from headwater.protocol.column_metadata import (
     COLUMN_ID,
     CURRENT_DEFAULT,
@@ -57,8 +56,8 @@ from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, format_name
 from headwater.protocol.concerns import Concern
 from headwater.protocol.features import FEATURES, supported_features
 from headwater.protocol.table_definition import TableDefinition
-from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType, schema_string
-from headwater.schema.identity import identity_columns, is_identity, with_high_water_marks
+from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType
+from headwater.schema.identity import is_identity
 
 
 class Kind(Enum):
@@ -121,17 +120,6 @@ def changes_marks_only(before: TableDefinition, after: TableDefinition) -> bool:
     """Whether the definitions differ in high-water marks of identity columns and in nothing else."""
     changes = definition_changes(before, after)
     return bool(changes) and all(change.kind is Kind.IDENTITY_MARK for change in changes)
-
-
-def with_marks_of(metadata: Metadata, marked: Metadata) -> Metadata:
-    """A metadata with the high-water marks of another one, where those are further; both have the same columns."""
-    marks = {
-        column.name: column.high_water_mark
-        for column in identity_columns(marked.schema)
-        if column.high_water_mark is not None
-    }
-    schema = with_high_water_marks(metadata.schema, marks)
-    return replace(metadata, schema_string=schema_string(schema))
 
 
 # Protocol

@@ -9,11 +9,12 @@ once.
 from __future__ import annotations
 
 from headwater.basics.errors import HeadwaterError
+from headwater.definition.changes import with_marks
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import DomainMetadata, Metadata, Protocol
 from headwater.protocol.table_definition import TableDefinition
 from headwater.transaction.conflicts import WinningCommit
-from headwater.transaction.definition_conflicts import changes_marks_only, with_marks_of
+from headwater.transaction.definition_conflicts import changes_marks_only
 
 
 class Redefinition:
@@ -118,6 +119,6 @@ class Redefinition:
         if after == self._before:
             return False
         if self._metadata is not None:  # identity values: any other change would have been a conflict
-            self._metadata = with_marks_of(after.metadata, self._metadata)
+            self._metadata = with_marks(after, self.after).metadata
         self._before, self._after = after, None
         return True

@@ -14,7 +14,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -184,6 +184,19 @@ class Transaction:
         """
         return self._definition.after
 
+    def redefine(self, definition: TableDefinition) -> None:
+        """Commit what is new of a definition. Clustering columns that are declared again are committed again: they
+        conflict with another writer's.
+        """
+        self.update_protocol(definition.protocol)
+        self.update_metadata(definition.metadata)
+        before, after = self.definition.clustering_domain, definition.clustering_domain
+        if after is not before:
+            if after is not None:
+                self.add_action(after)
+            elif before is not None:
+                self.add_action(replace(before, removed=True))
+
     def update_metadata(self, metadata: Metadata) -> None:
         """Commit this metadata. The last call counts; metadata that the table has already is not written again."""
         self._definition.update_metadata(metadata)
@@ -238,7 +251,7 @@ class Transaction:
         self._content.copies.put(copies)
 
     def add_action(self, action: Action) -> None:
-        """Commit an action of any kind but ``commitInfo``, which the transaction makes itself."""
+        """Commit an action of any kind but ``commitInfo``, ``protocol`` and ``metaData``."""
         match action:
             case AddFile():
                 self._content.added.append(action)
@@ -246,18 +259,14 @@ class Transaction:
                 self._content.removed.append(action)
             case AddCDCFile():
                 self._content.changes.append(action)
-            case Metadata():
-                self.update_metadata(action)
-            case Protocol():
-                self.update_protocol(action)
             case SetTransaction():
                 self._content.versions[action.app_id] = action
             case DomainMetadata():
                 self._content.domains[action.domain] = action
                 if action.domain == CLUSTERING:
                     self._definition.update_clustering(action)
-            case CommitInfo():
-                raise ValueError("a transaction makes its commitInfo itself")
+            case CommitInfo() | Metadata() | Protocol():
+                raise ValueError("a transaction makes its commitInfo itself, and a definition comes by itself")
 
     @property
     def redefines(self) -> bool:

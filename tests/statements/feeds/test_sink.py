@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from headwater.basics.errors import HeadwaterError
+from headwater.definition.requirements import protocol_for
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile
-from headwater.protocol.requirements import protocol_for
 from headwater.statements.running.committing import removals
 from headwater.stores import LocalStore
 from headwater.transaction import Transaction
@@ -182,6 +182,17 @@ def test_new_columns_of_a_batch_that_lost_keep_the_names_its_files_have(tmp_path
     assert statement.discarded == 0
     written = json.loads(statement.specifications[-1]["schema"])["fields"]
     assert newest(path).schema.find("c").physical_name == written[2]["name"]
+
+
+def test_a_batch_that_lost_brings_the_features_of_its_columns(table, statement):
+    statement.written = [files("first")]
+    write(table, statement, mode="Complete")
+    statement.written = [[data_file("mine.parquet", 2, [[1, 5, 0], ["x", "y", 0], [None, None, 0]])]]
+    statement.before_commits = [other(table, add=["theirs"], remove=True, blind=False)]
+    wider = schema_json(a="integer", b="string", v="variant")
+    write(table, statement, 1, mode="Complete", schema=wider, mergeSchema="true")
+    assert len(statement.specifications) == 2
+    assert newest(table).definition.supports("variantType")
 
 
 def test_columns_that_the_rows_never_had_may_go_away(table, statement):

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from headwater.basics.errors import HeadwaterError
+from headwater.bridge.messages.callbacks import FileFooter, Footers
 from headwater.transaction import wait_for_maintenance
 from support.managed_tables import TOKEN
 from support.requests import called, create_request, describe_history, load_table, schema_json
@@ -155,3 +158,33 @@ def test_what_became_of_a_commit_is_the_catalogs_to_say(model, confs, make_state
     with pytest.raises(HeadwaterError, match="cannot be reached") as raised:
         called("recover_commit")({"commit": begun}, away)
     assert raised.value.condition == "HEADWATER_COMMIT_MAY_STAND"
+
+
+MANAGED = {"catalogManaged", "inCommitTimestamp", "vacuumProtocolCheck"}
+
+
+def test_a_stream_creates_the_table_that_the_catalog_demands(model, confs, make_statement):
+    statement = make_statement(confs)
+    path = noted(called("stage_in_catalog")(T, statement), statement)
+    sink = {"table": path, "mode": "Append", "partitionColumns": [], "clusteringColumns": None, "options": {}}
+    batch = {"sink": sink, "queryId": "q", "batchId": 0, "schema": schema_json(id="long")}
+    asked = {"batch": batch, "plan": 0, "schema": batch["schema"], "version": None, "tableId": None}
+    called("write_batch")({**asked, "readsTable": False}, statement)
+    entry = model.schemas["s"]["t"]
+    assert {*entry.protocol["writer-features"]} >= MANAGED
+    assert entry.properties["delta.enableInCommitTimestamps"] == "true"
+
+
+def test_files_become_the_table_that_the_catalog_demands(model, confs, make_statement):
+    statement = make_statement(confs)
+    path = noted(called("stage_in_catalog")(T, statement), statement)
+    Path(path).mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({"id": pa.array([1], pa.int64())}), f"{path}/1.parquet")
+    fields = [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]
+    schema = json.dumps({"type": "struct", "fields": fields})
+    values = [["1", "1", "0"]]
+    statement.footers = lambda *_: Footers(schemas=[schema], files=[FileFooter(schema=0, rows=1, statistics=values)])
+    called("convert_to_delta")({"table": path, "format": "parquet", "entry": None, "arguments": {}}, statement)
+    entry = model.schemas["s"]["t"]
+    assert {*entry.protocol["writer-features"]} >= MANAGED
+    assert entry.properties["delta.enableInCommitTimestamps"] == "true"

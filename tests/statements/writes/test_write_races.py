@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from headwater.basics.errors import HeadwaterError
+from headwater.definition.requirements import protocol_for
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile
-from headwater.protocol.requirements import protocol_for
 from headwater.protocol.types import PrimitiveType, StructField, StructType, schema_string
 from headwater.schema.identity import identity_columns
 from headwater.stores import LocalStore

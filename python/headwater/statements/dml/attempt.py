@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.define import CommitAnswer
 from headwater.bridge.statement import Statement
+from headwater.definition.changes import evolved
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.properties import Property
@@ -28,7 +29,6 @@ from headwater.statements.reads.loading import check_same_columns
 from headwater.statements.running.committing import skip_if_done, transaction
 from headwater.statements.running.opening import open_same
 from headwater.statements.running.rerunning import run_again_after_losses, run_again_after_lost_rows
-from headwater.statements.writes.insert import set_schema
 from headwater.transaction import Transaction
 
 T = TypeVar("T")
@@ -91,7 +91,7 @@ def begin(request: DmlRequest, statement: Statement) -> Attempt:
     txn = transaction(request.message.table, statement, snapshot)
     wanted = parse_schema(request.message.table_schema)
     if wanted != analysed:
-        set_schema(txn, _with_newer(wanted, analysed, snapshot.schema))
+        txn.redefine(evolved(snapshot.definition, _with_newer(wanted, analysed, snapshot.schema)))
     return Attempt(request, statement, snapshot, txn, started)
 
 
@@ -151,13 +151,3 @@ def unless_done(work: Callable[[Attempt], CommitAnswer], *, counts: int) -> Call
         return work(attempt)
 
     return first
-
-
-def evolved(attempt: Attempt) -> bool:
-    """Whether the statement changes the table's columns."""
-    return attempt.txn.metadata != attempt.snapshot.metadata
-
-
-def with_schema(attempt: Attempt, schema_text: str) -> None:
-    """Commit a schema with what a write changed in it: high-water marks of identity columns."""
-    attempt.txn.update_metadata(replace(attempt.txn.metadata, schema_string=schema_text))

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from headwater.bridge.messages.define import CommitAnswer
 from headwater.pruning.predicates import Predicate
-from headwater.statements.dml.attempt import Attempt, evolved
+from headwater.statements.dml.attempt import Attempt
 from headwater.statements.dml.outcome import Effect
 from headwater.statements.dml.scan import total_bytes
 from headwater.statements.files.rows import Written
@@ -103,7 +103,7 @@ def end(
 
     :param counts: the statement's result: how many rows it affected, by kind; None where it has none.
     """
-    if not attempt.txn.has_changes and not evolved(attempt):
+    if not attempt.txn.has_changes:
         return CommitAnswer(version=attempt.snapshot.version, counts=None if counts is None else list(counts))
     measured = {**metrics, "executionTimeMs": attempt.milliseconds()}
     return commit(

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headwater.protocol.types import schema_string
+from headwater.definition.changes import numbered
 from headwater.schema.identity import IdentityColumn, identity_columns
-from headwater.statements.dml.attempt import Attempt, with_schema
+from headwater.statements.dml.attempt import Attempt
 from headwater.statements.dml.outcome import Job
 from headwater.statements.files.identities import advanced_identities
 from headwater.statements.files.rows import statistics_leaves
@@ -28,4 +28,4 @@ def advance_identities(attempt: Attempt, identities: Sequence[IdentityColumn], j
     """Commit the high-water marks of the values that a job gave."""
     schema = advanced_identities(attempt.target.schema, identities, statistics_leaves(attempt.target), job.raw)
     if schema is not None:
-        with_schema(attempt, schema_string(schema))
+        attempt.txn.redefine(numbered(attempt.txn.definition, schema))

@@ -20,7 +20,7 @@ from headwater.statements.calls import reads
 from headwater.statements.running.opening import open_same
 from headwater.statements.settings import AUTO_MERGE
 from headwater.statements.writes.evolving import grown_schema
-from headwater.statements.writes.insert import evolved
+from headwater.statements.writes.insert import described_with
 
 
 @reads
@@ -44,7 +44,7 @@ def merge_target(request: MergeTargetRequest, statement: Statement) -> MergeTarg
         return answer
     brought = _brought(source, {_folded(path) for path in request.assigned}, star=request.star)
     schema = grown_schema(snapshot, brought, statement, table_name=snapshot.metadata.name or snapshot.table_path)
-    return MergeTargetAnswer(target=evolved(snapshot, schema), computed=computed, evolves=True)
+    return MergeTargetAnswer(target=described_with(snapshot, schema), computed=computed, evolves=True)
 
 
 def _check_distinct(source: StructType) -> None:

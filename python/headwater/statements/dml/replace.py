@@ -45,8 +45,7 @@ from headwater.statements.running.opening import Options, open_same
 from headwater.statements.writes.criteria import Criteria, check_options_beside, replace_criteria
 from headwater.statements.writes.evolving import grown_schema, may_evolve
 from headwater.statements.writes.given_options import check_given
-from headwater.statements.writes.insert import evolved as described
-from headwater.statements.writes.insert import named_by_position, resolve_write
+from headwater.statements.writes.insert import described_with, named_by_position, resolve_write
 
 
 @reads
@@ -80,7 +79,7 @@ def replace_target(request: ReplaceTargetRequest, statement: Statement) -> Repla
         target = grown_schema(snapshot, data, statement, table_name=request.name)
     named = (source if request.by_name else columns).names
     return ReplaceTargetAnswer(
-        target=described(snapshot, target),
+        target=described_with(snapshot, target),
         columns=resolved.schema,
         using=criteria.using,
         target_keys=[_position(name, snapshot.schema, "table") for name in criteria.using],

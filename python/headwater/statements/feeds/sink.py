@@ -8,7 +8,6 @@ files it has written, unless the table's definition has changed.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 from headwater.basics.errors import HeadwaterError
@@ -23,9 +22,9 @@ from headwater.bridge.messages.follow import (
 )
 from headwater.bridge.messages.write import ResolveWriteRequest
 from headwater.bridge.statement import Statement
+from headwater.definition.changes import numbered
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
-from headwater.protocol.actions import Metadata
 from headwater.protocol.columns import format_name
 from headwater.protocol.properties import for_new_table
 from headwater.protocol.table_definition import TableDefinition
@@ -147,12 +146,12 @@ class _SeenTable(NamedTuple):
 
 
 class _Prepared(NamedTuple):
-    """The files of a batch, and the definition of the table that they were written for; ``evolved``: the metadata with
-    the columns that the batch brings.
+    """The files of a batch, and the definition of the table that they were written for; ``evolved``: with the columns
+    that the batch brings.
     """
 
     definition: TableDefinition
-    evolved: Metadata
+    evolved: TableDefinition
     written: Written
 
 
@@ -222,7 +221,7 @@ class _BatchWrite:
             txn.read_whole_table()
         written = self._written(txn, snapshot, options)
         if written.schema is not None:
-            txn.update_metadata(replace(txn.metadata, schema_string=schema_string(written.schema)))
+            txn.redefine(numbered(txn.definition, written.schema))
         overwrite = Overwrite("all" if batch.sink.mode == "Complete" else "append")
         _, removed = remove_replaced(
             statement, txn, snapshot, overwrite, written=written, data_change=True, changes=False, options=options
@@ -238,15 +237,14 @@ class _BatchWrite:
         if earlier is not None:
             if earlier.definition == snapshot.definition:
                 # Not evolved once more: a new column's physical name, which the files have, is another each time.
-                if earlier.evolved != snapshot.metadata:
-                    txn.update_metadata(earlier.evolved)
+                txn.redefine(earlier.evolved)
                 return earlier.written
             statement.discard()
         matched = parse_schema(request.schema)
         data = _still_there(matched, parse_schema(request.batch.schema), snapshot.schema)
         evolve_metadata(txn, snapshot, data, options, statement, overwrites_schema=overwrites_schema)
         target = Target(snapshot.table_path, txn.definition)
-        evolved = txn.metadata
+        evolved = txn.definition
         has_more = len(data.names) < len(matched.names)
         written = write_rows(statement, target, request.plan, data.names, options, has_more=has_more)
         self.prepared = _Prepared(snapshot.definition, evolved, written)
@@ -273,12 +271,9 @@ def _create(request: WriteBatchRequest, statement: Statement) -> CommitAnswer:
     rows = parse_schema(request.schema)
     declared = _declared(sink, rows)
     # Not refused for files that are there: a run of the query that was killed before its first commit leaves some.
-    definition = define(declared, statement, None)
+    definition = define(declared, location, statement)
     txn = transaction(sink.table, statement, None)
-    txn.update_protocol(definition.protocol)
-    txn.update_metadata(definition.metadata)
-    if definition.domain is not None:
-        txn.add_action(definition.domain)
+    txn.redefine(definition)
     location.store.make_directory(location.path)
     target = Target(location.path, txn.definition)
     written = write_rows(statement, target, request.plan, rows.names, options)

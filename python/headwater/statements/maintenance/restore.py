@@ -10,8 +10,6 @@ on from where it is now. A writer that commits meanwhile is no reason to fail: w
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
@@ -21,20 +19,14 @@ from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.define import CommitAnswer
 from headwater.bridge.messages.maintain import RestoreRequest
 from headwater.bridge.statement import Statement
+from headwater.definition.changes import returned
 from headwater.log import deletion_vectors
 from headwater.log.files import FILE_SCHEMA, file_of, keys_of, vector_of
 from headwater.log.history import version_at
 from headwater.log.snapshot import Snapshot
-from headwater.protocol import properties
-from headwater.protocol.actions import DomainMetadata, Metadata
-from headwater.protocol.clustering import clustering_domain
-from headwater.protocol.features import supported_features
-from headwater.protocol.requirements import protocol_for
 from headwater.protocol.row_tracking import DOMAIN as ROW_TRACKING_DOMAIN
 from headwater.protocol.row_tracking import high_water_mark
-from headwater.protocol.types import PrimitiveType, StructType, schema_string
-from headwater.schema import mapping
-from headwater.schema.identity import identity_columns, with_high_water_marks
+from headwater.protocol.types import PrimitiveType, StructType
 from headwater.statements.calls import own_statement
 from headwater.statements.expressions import Time, number_of, time_of
 from headwater.statements.files.file_lists import absolute_paths
@@ -187,10 +179,7 @@ def _restore(
         _check_present(wanted, restored, request.name, statement)
     # Whatever another writer commits meanwhile is not part of the version that comes back.
     txn.follow_directly()
-    txn.update_metadata(metadata_after(newest, wanted.metadata, wanted.schema))
-    txn.update_protocol(protocol_for(txn.metadata, newest.protocol, supported_features(wanted.protocol)))
-    if (domain := clustering_after(newest, wanted)) is not None:
-        txn.add_action(domain)
+    txn.redefine(returned(newest.definition, wanted.definition))
     txn.keep_row_ids_above(high_water_mark(wanted.domain_metadata.get(ROW_TRACKING_DOMAIN)))
     if txn.takes_bulk:
         txn.replace(removed, restored)
@@ -256,47 +245,3 @@ def _vector_files(snapshot: Snapshot, files: pa.Table) -> list[str]:
         if vector is not None and vector.storage_type != deletion_vectors.INLINE
     )
     return list(dict.fromkeys(locations))
-
-
-def metadata_after(newest: Snapshot, after: Metadata, wanted: StructType) -> Metadata:
-    """The metadata of then, or of another table, with what only ever grows as it is now.
-
-    :param wanted: the schema of then.
-    """
-    before = newest.metadata
-    configuration = properties.with_log_of(after.configuration, before.configuration)
-    if properties.MAX_COLUMN_ID.name in configuration:
-        highest = max(mapping.max_column_id(m.configuration, m.schema) for m in (before, after))
-        configuration[properties.MAX_COLUMN_ID.name] = str(highest)
-    schema = with_high_water_marks(wanted, _identity_marks(newest.schema, wanted))
-    changed = schema != wanted
-    return replace(
-        after,
-        configuration=configuration,
-        schema_string=schema_string(schema) if changed else after.schema_string,
-    )
-
-
-def _identity_marks(newest: StructType, wanted: StructType) -> Mapping[str, int]:
-    """How far the identity columns of then have been numbered by now; columns may have been renamed since."""
-    now = {column.name: column.high_water_mark for column in identity_columns(newest)}
-    marks = {field.physical_name: now.get(field.name) for field in newest}
-    found = {}
-    for column in identity_columns(wanted):
-        field = wanted.find(column.name)
-        mark = None if field is None else marks.get(field.physical_name)
-        if mark is not None:
-            found[column.name] = mark
-    return found
-
-
-def clustering_after(newest: Snapshot, wanted: Snapshot) -> DomainMetadata | None:
-    """The clustering columns of then, or of another table; none of them where the table has some now and had none
-    then.
-    """
-    now, then = (snapshot.definition.clustering_domain for snapshot in (newest, wanted))
-    if then is not None:
-        return None if now == then else then
-    if now is None:
-        return None
-    return clustering_domain(())

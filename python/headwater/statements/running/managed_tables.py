@@ -16,7 +16,6 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from urllib.parse import urlsplit
 
 import msgspec
@@ -31,9 +30,8 @@ from headwater.catalogs.unity.tables import TABLE_ID, Name, NewUnityTable, Unity
 from headwater.catalogs.unity.tokens import ClientCredentials, StaticToken, Tokens
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
-from headwater.protocol.actions import Protocol
 from headwater.protocol.columns import quote
-from headwater.protocol.features import CATALOG_MANAGED, supported_features, supported_reader_features
+from headwater.protocol.features import CATALOG_MANAGED
 from headwater.protocol.properties import FEATURE_PREFIX
 from headwater.statements.running import vended
 from headwater.stores import Store, store_for
@@ -248,16 +246,6 @@ def properties_for(
                 "HEADWATER_CATALOG_PROPERTY_REQUIRED", {"property": name, "value": value, "required": wanted}
             )
     return {name: value for name, value in own.items() if name.lower() not in folded} | required
-
-
-def protocol_of(protocol: Protocol, store: Store) -> Protocol:
-    """The protocol of a new table at a store: a catalog manages it if that has given the place, and only then."""
-    readers, writers = supported_reader_features(protocol), supported_features(protocol)
-    if store.of_catalog:
-        return Protocol(3, 7, frozenset({*readers, CATALOG_MANAGED}), frozenset({*writers, CATALOG_MANAGED}))
-    if CATALOG_MANAGED not in writers:
-        return protocol
-    return replace(protocol, reader_features=readers - {CATALOG_MANAGED}, writer_features=writers - {CATALOG_MANAGED})
 
 
 def own_properties(configuration: Mapping[str, str]) -> dict[str, str]:

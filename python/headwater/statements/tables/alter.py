@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from headwater.basics.errors import HeadwaterError
@@ -25,6 +24,7 @@ from headwater.bridge.messages.define import (
     UnsupportedChange,
 )
 from headwater.bridge.statement import Statement
+from headwater.definition.changes import changed, unmapped
 from headwater.protocol import properties
 from headwater.protocol.clustering import FEATURES as CLUSTERING_FEATURES
 from headwater.protocol.properties import (
@@ -46,7 +46,7 @@ from headwater.statements.tables import alter_columns, row_tracking
 from headwater.statements.tables.alter_commit import alter
 from headwater.statements.tables.alter_constraints import add_constraints, drop_constraints
 from headwater.statements.tables.draft import Draft, Operation
-from headwater.statements.tables.feature_traces import Work, check_names, remove_mapping, without_mapping
+from headwater.statements.tables.feature_traces import Work, check_names, remove_mapping
 from headwater.statements.tables.unpartitioning import to_clustered
 
 #: How properties begin that say how a table is kept: they may ask for features, versions, or files written again.
@@ -122,7 +122,7 @@ def _check_without_mapping(request: AlterTableRequest, statement: Statement) -> 
     snapshot = open_snapshot(request.table, statement)
     check_names(snapshot)
     draft = Draft.of(snapshot, statement, request.name or snapshot.table_path)
-    draft.metadata = without_mapping(snapshot.metadata)
+    draft.definition = unmapped(snapshot.definition)
     _apply(request.changes, draft)
 
 
@@ -164,7 +164,7 @@ def set_properties(changes: Sequence[SetProperty], draft: Draft) -> Operation:
     before = draft.metadata
     given: dict[str, Any] = {change.key: change.value for change in changes}
     if "comment" in given:
-        draft.metadata = replace(draft.metadata, description=given.pop("comment"))
+        draft.definition = changed(draft.definition, description=given.pop("comment"))
     properties = normalize(given, allow_arbitrary=ALLOWS_ARBITRARY.of(draft.statement))
     _refuse_clustering_alone(properties)
     properties = _without_constraints(properties, before.configuration)
@@ -203,7 +203,7 @@ def _unset_properties(changes: Sequence[RemoveProperty], draft: Draft) -> Operat
         if known is not None and not known.settable and key in draft.metadata.configuration:
             raise HeadwaterError("DELTA_CANNOT_MODIFY_TABLE_PROPERTY", {"prop": key})
     if "comment" in keys:
-        draft.metadata = replace(draft.metadata, description=None)
+        draft.definition = changed(draft.definition, description=None)
     draft.set_configuration({k: v for k, v in draft.metadata.configuration.items() if k not in keys})
     return Operation("UNSET TBLPROPERTIES", {"properties": keys, "ifExists": "true"})
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from typing import Any
 
 from headwater.basics.errors import HeadwaterError
@@ -25,6 +24,7 @@ from headwater.bridge.messages.define import (
     MoveColumn,
     RenameColumn,
 )
+from headwater.definition.changes import changed
 from headwater.protocol import properties
 from headwater.protocol.columns import (
     Path,
@@ -129,7 +129,7 @@ def _rename_columns(changes: Sequence[RenameColumn], draft: Draft) -> Operation:
     _require_mapping(draft, "DELTA_UNSUPPORTED_RENAME_COLUMN")
     schema = rename_column(with_declared(draft.schema), path, name)
     partition_columns = [follow_rename((column,), path, name)[0] for column in draft.metadata.partition_columns]
-    draft.metadata = replace(draft.metadata, partition_columns=tuple(partition_columns))
+    draft.definition = changed(draft.definition, partition_columns=tuple(partition_columns))
     _follow_in_statistics_columns(draft, lambda column: follow_rename(column, path, name))
     _set_schema(draft, schema)
     renamed = {"oldColumnPath": format_name(path), "newColumnPath": format_name((*path[:-1], name))}
@@ -242,7 +242,7 @@ def _within_any(path: Sequence[str], columns: Sequence[Path]) -> bool:
 
 def _follow_in_statistics_columns(draft: Draft, follow: Callable[[Path], Path | None]) -> None:
     configuration = following_statistics_columns(draft.metadata.configuration, follow)
-    draft.metadata = replace(draft.metadata, configuration=configuration)
+    draft.definition = changed(draft.definition, configuration=configuration)
 
 
 # --- ALTER COLUMN ----------------------------------------------------------------------------------------------------

@@ -164,7 +164,6 @@ def _fill(txn: Transaction, draft: Draft) -> None:
         txn.read_whole_table()
     if draft.follows_directly:
         txn.follow_directly()
-    txn.update_protocol(draft.protocol)
-    txn.update_metadata(draft.metadata)
+    txn.redefine(draft.definition)
     for action in [*draft.domains, *draft.more_actions]:
         txn.add_action(action)

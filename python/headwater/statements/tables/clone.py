@@ -13,7 +13,6 @@ it is.
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -24,23 +23,21 @@ from headwater.basics import clock
 from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.define import CloneRequest, CommitAnswer, SetProperty
 from headwater.bridge.statement import Statement
+from headwater.definition.changes import changed, cloned
 from headwater.iceberg.registration import PROPERTY as ICEBERG_ENTRY
 from headwater.log.deletion_vectors import is_file_name
 from headwater.log.files import canonical_path, file_of
 from headwater.log.files_elsewhere import named_absolutely, uri
 from headwater.log.snapshot import Snapshot, table_exists
 from headwater.protocol import properties
-from headwater.protocol.actions import Metadata
-from headwater.protocol.clustering import clustering_domain
-from headwater.protocol.features import supported_features
 from headwater.protocol.properties import PROPERTIES
-from headwater.protocol.requirements import protocol_for
 from headwater.protocol.row_tracking import with_column_names
+from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import PrimitiveType, StructType
 from headwater.statements.calls import own_statement
-from headwater.statements.maintenance.restore import clustering_after, goal_of, metadata_after, version_of
+from headwater.statements.maintenance.restore import goal_of, version_of
 from headwater.statements.running.committing import commit, removals, transaction
-from headwater.statements.running.managed_tables import own_properties, properties_for, protocol_of
+from headwater.statements.running.managed_tables import own_properties, properties_for
 from headwater.statements.running.opening import CACHE, Location, Options, locate, open_snapshot
 from headwater.statements.tables import deep_clone
 from headwater.statements.tables.alter import set_properties
@@ -92,25 +89,13 @@ def clone(request: CloneRequest, statement: Statement) -> CommitAnswer:
     last = None
     if target is not None and target.num_files:
         last = deep_clone.last_version(target, source, request.name or location.path)
-    draft = _definition(source, None if last is None else target, request, statement)
+    definition = _definition(source, None if last is None else target, request, statement)
     txn = transaction(request.table, statement, target)
     txn.follow_directly()
     txn.mirrors = True
-    if target is None:
-        txn.update_protocol(protocol_of(draft.protocol, location.store))
-        txn.update_metadata(replace(draft.metadata, id=str(uuid.uuid4())))
-        domain = source.definition.clustering_domain
-    else:
-        metadata = _metadata_over(target, draft.metadata, draft.schema)
-        if last is not None:
-            # It stays the same clone, of a newer version.
-            metadata = replace(metadata, created_time=target.metadata.created_time)
-        txn.update_metadata(metadata)
-        features = supported_features(protocol_of(draft.protocol, location.store))
-        txn.update_protocol(protocol_for(txn.metadata, target.protocol, features))
-        domain = clustering_after(target, source)
-    if domain is not None:
-        txn.add_action(domain)
+    before, of_catalog = None if target is None else target.definition, location.store.of_catalog
+    # A deep clone with rows stays the same clone, of a newer version.
+    txn.redefine(cloned(definition, before, of_catalog=of_catalog, keeps_time=last is not None))
     if is_shallow:
         added = named_absolutely(source.files, source.table_path)
         change = deep_clone.Change(added.slice(0, 0), added, 0, 0)
@@ -173,18 +158,11 @@ def _clone_files(request: CloneRequest, format: str, location: Location, stateme
         becoming = of_iceberg(found, request.table, request.name, given, goal, request.source, statement)
     else:
         becoming = of_parquet(found, request.table, request.name, given, statement)
-    made = becoming.definition
-    if target is None:
-        txn.update_protocol(protocol_of(made.protocol, location.store))
-        txn.update_metadata(made.metadata)
-    else:
-        txn.update_metadata(_metadata_over(target, made.metadata, made.metadata.schema))
-        txn.update_protocol(protocol_for(txn.metadata, target.protocol, supported_features(made.protocol)))
-        if target.definition.clustering_domain is not None:
-            txn.add_action(clustering_domain(()))
-    before: dict[tuple[str, int | None], dict[str, Any]] = {} if target is None else ids_of_before(target)
+    before = None if target is None else target.definition
+    txn.redefine(cloned(becoming.definition, before, of_catalog=location.store.of_catalog))
+    ids: dict[tuple[str, int | None], dict[str, Any]] = {} if target is None else ids_of_before(target)
     files = (replace(file, path=f"{uri(source.path)}/{file.path}") for file in becoming.with_vectors(location))
-    txn.add(replace(file, **before.get((canonical_path(file.path), file.size), {})) for file in files)
+    txn.add(replace(file, **ids.get((canonical_path(file.path), file.size), {})) for file in files)
     metrics = {
         "sourceTableSize": sum(file.size for file in becoming.files),
         "sourceNumOfFiles": len(becoming.files),
@@ -219,14 +197,6 @@ def _check_files(source: Location, format: str, request: CloneRequest, *, is_ice
 def _is_same(target: Snapshot, txn: Transaction, change: deep_clone.Change) -> bool:
     """Whether a clone of the version that the target has already changes nothing."""
     return not change.removed.num_rows and not change.added.num_rows and txn.metadata == target.metadata
-
-
-def _metadata_over(target: Snapshot, made: Metadata, schema: StructType) -> Metadata:
-    """The definition of a clone in the place of a table. The time says that it is another table, as with REPLACE."""
-    metadata = metadata_after(target, made, schema)
-    before = target.metadata
-    description = before.description if made.description is None else made.description
-    return replace(metadata, id=before.id, name=before.name, description=description)
 
 
 def _check_options(source: Snapshot, request: CloneRequest) -> None:
@@ -278,7 +248,9 @@ def _target(location: Location, request: CloneRequest, statement: Statement) -> 
     return target
 
 
-def _definition(source: Snapshot, clone: Snapshot | None, request: CloneRequest, statement: Statement) -> Draft:
+def _definition(
+    source: Snapshot, clone: Snapshot | None, request: CloneRequest, statement: Statement
+) -> TableDefinition:
     """What the source is, with the properties that the statement gives. Its description is not cloned.
 
     :param clone: the clone that there is already; the hidden columns of its files keep their names.
@@ -287,13 +259,12 @@ def _definition(source: Snapshot, clone: Snapshot | None, request: CloneRequest,
     hidden = {} if clone is None else clone.metadata.configuration
     names = {name: hidden[name] for name in _HIDDEN_COLUMNS if name in hidden}
     kept = with_column_names({**_configuration(source.metadata.configuration), **names})
-    draft.metadata = replace(
-        draft.metadata, name=None, description=None, configuration=kept, created_time=clock.milliseconds()
-    )
+    now = clock.milliseconds()
+    draft.definition = changed(source.definition, name=None, description=None, configuration=kept, created_time=now)
     if request.properties:
         given = [SetProperty(key=key, value=value) for key, value in request.properties.items()]
         set_properties(given, draft)
-    return draft
+    return draft.definition
 
 
 def _configuration(source: Mapping[str, str]) -> dict[str, str]:

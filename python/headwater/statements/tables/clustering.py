@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import replace
 
 from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.define import ClusterBy
+from headwater.definition.changes import changed
 from headwater.protocol.clustering import FEATURES
 from headwater.protocol.columns import format_name
-from headwater.schema.clustering import check_clustering_columns, clustering_change
+from headwater.schema.clustering import check_clustering_columns, clustered_by
 from headwater.statements.tables.draft import Draft, Operation
 
 
@@ -31,7 +31,7 @@ def cluster_by(changes: Sequence[ClusterBy], draft: Draft) -> Operation:
     partitioned_by = draft.metadata.partition_columns
     if columns:
         check_clustering_columns(draft.schema, (), draft.metadata.configuration, columns)
-        draft.metadata = replace(draft.metadata, partition_columns=())
+        draft.definition = changed(draft.definition, partition_columns=())
     shown = {
         **({"oldPartitionColumns": ",".join(partitioned_by)} if columns and partitioned_by else {}),
         "oldClusteringColumns": ",".join(map(format_name, old or ())),
@@ -39,7 +39,5 @@ def cluster_by(changes: Sequence[ClusterBy], draft: Draft) -> Operation:
     }
     if is_damaged or (columns != old and (columns or old is not None)):
         draft.require_features(FEATURES)
-        domain = clustering_change(draft.schema, columns, None)
-        assert domain is not None
-        draft.domains.append(domain)
+        draft.domains.append(clustered_by(draft.schema, columns))
     return Operation("CLUSTER BY", shown)

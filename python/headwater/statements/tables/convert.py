@@ -57,8 +57,7 @@ def convert_to_delta(request: ConvertRequest, statement: Statement) -> CommitAns
     txn = transaction(request.table, statement, None)
     # Its files were there before: another writer's table at the place has nothing to do with them.
     txn.follow_directly()
-    txn.update_protocol(becoming.definition.protocol)
-    txn.update_metadata(becoming.definition.metadata)
+    txn.redefine(becoming.definition)
     txn.add(becoming.with_vectors(location))
     _LOG.info("%s: %d files become a Delta table", location.path, len(becoming.files))
     parameters = _parameters(request, len(becoming.files), becoming.partition_columns)
@@ -111,8 +110,7 @@ def _already(request: ConvertRequest, statement: Statement) -> CommitAnswer:
     draft = Draft.of(snapshot, statement, request.entry.name)
     draft.set_configuration(merged)
     txn = transaction(request.table, statement, snapshot)
-    txn.update_protocol(draft.protocol)
-    txn.update_metadata(draft.metadata)
+    txn.redefine(draft.definition)
     return commit(txn, statement, Options(None), "CONVERT", _parameters(request, 0, snapshot.partition_columns), {})
 
 

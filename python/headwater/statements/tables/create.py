@@ -10,32 +10,29 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.define import CheckSamePlaceRequest, CommitAnswer, CreateTableRequest
 from headwater.bridge.statement import Statement
+from headwater.definition.changes import numbered
+from headwater.definition.requirements import without_protocol_properties
 from headwater.log.snapshot import Snapshot, table_exists
 from headwater.protocol.properties import for_new_table
-from headwater.protocol.requirements import without_protocol_properties
-from headwater.protocol.types import parse_schema, schema_string
+from headwater.protocol.table_definition import TableDefinition
+from headwater.protocol.types import parse_schema
 from headwater.schema.difference import describe_difference
 from headwater.statements.calls import call
 from headwater.statements.files.rows import Target, Written, write_rows
 from headwater.statements.known_options import check_options
 from headwater.statements.running.committing import commit, removals, skip_if_done, transaction
 from headwater.statements.running.created_tables import check_creatable, note_created
-from headwater.statements.running.managed_tables import properties_for, protocol_of
 from headwater.statements.running.opening import CACHE, Location, Options, locate
-from headwater.statements.tables.definition import NewTable, declared_schema, define
+from headwater.statements.tables.definition import SAVES_AS_TABLE, declared_schema, define
 from headwater.statements.writes.criteria import asks_to_replace
 from headwater.statements.writes.given_options import ignore_properties, properties_in
 from headwater.stores.interface import FileInfo
 from headwater.transaction import Transaction
-
-#: Spark's option of ``saveAsTable`` in mode overwrite.
-_SAVES_AS_TABLE = "__v1_save_as_table_overwrite"
 
 
 def create_table(
@@ -62,7 +59,7 @@ def create_table(
     elif request.plan is not None and skip_if_done(snapshot, options, statement):
         return CommitAnswer(version=snapshot.version, skipped=True)
     if asks_to_replace(options):
-        if request.save_mode is None and not options.flag(_SAVES_AS_TABLE):
+        if request.save_mode is None and not options.flag(SAVES_AS_TABLE):
             raise HeadwaterError("DELTA_DFV2_CREATE_REPLACE_INCOMPATIBLE_REPLACE_ON_OR_USING", {})
         if snapshot is None:
             raise HeadwaterError("DELTA_PATH_DOES_NOT_EXIST", {"path": location.path})
@@ -72,17 +69,9 @@ def create_table(
         ignore_properties(request.options, snapshot, statement)
     else:
         request.properties |= properties_in(request.options)
-    request.properties = properties_for(request.properties, location.path, statement, snapshot)
-    definition = define(request, statement, snapshot)
+    definition = define(request, location, statement, snapshot)
     txn = transaction(request.table, statement, snapshot)
-    txn.update_protocol(protocol_of(definition.protocol, location.store))
-    metadata = definition.metadata
-    if snapshot is not None and (request.save_mode is not None or options.flag(_SAVES_AS_TABLE)):
-        # An overwrite gives a table other rows and columns. It does not make another table of it, as REPLACE does.
-        metadata = replace(metadata, created_time=snapshot.metadata.created_time)
-    txn.update_metadata(metadata)
-    if definition.domain is not None:
-        txn.add_action(definition.domain)
+    txn.redefine(definition)
     if snapshot is not None:
         txn.read_whole_table()
         txn.remove(removals(snapshot.files))
@@ -114,7 +103,7 @@ def _write(
     target = Target(location.path, txn.definition)
     written = write_rows(statement, target, request.plan, provided, options)
     if written.schema is not None:
-        txn.update_metadata(replace(txn.metadata, schema_string=schema_string(written.schema)))
+        txn.redefine(numbered(txn.definition, written.schema))
     txn.add(written.files)
     return written
 
@@ -140,14 +129,14 @@ def _operation(request: CreateTableRequest) -> str:
     return kind if request.plan is None else f"{kind} AS SELECT"
 
 
-def _parameters(request: CreateTableRequest, definition: NewTable) -> dict[str, Any]:
+def _parameters(request: CreateTableRequest, definition: TableDefinition) -> dict[str, Any]:
     metadata = definition.metadata
     partitioning = list(metadata.partition_columns)
     if request.save_mode is not None:
         return {"mode": request.save_mode, "partitionBy": partitioning}
     return {
         "partitionBy": partitioning,
-        "clusterBy": [".".join(path) for path in definition.clustered_by],
+        "clusterBy": [".".join(path) for path in definition.clustering_columns or ()],
         "description": metadata.description,
         "isManaged": "false" if request.external else "true",
         "properties": dict(metadata.configuration),

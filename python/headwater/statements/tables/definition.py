@@ -9,60 +9,52 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
-from headwater.basics import clock
 from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.define import CreateTableRequest
 from headwater.bridge.statement import Statement
+from headwater.definition.changes import Declared, begun
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
-from headwater.protocol.actions import DomainMetadata, Metadata, Protocol
 from headwater.protocol.clustering import FEATURES as CLUSTERING_FEATURES
 from headwater.protocol.column_metadata import GENERATION_EXPRESSION, IDENTITY_HIGH_WATER_MARK
 from headwater.protocol.columns import Path, find_path, map_fields, parse_name_list
 from headwater.protocol.features import CATALOG_MANAGED, WRITER_VERSION_WITH_FEATURES, supported_features
-from headwater.protocol.indexed_columns import check_statistics_columns, with_possible_statistics_columns
+from headwater.protocol.indexed_columns import with_possible_statistics_columns
 from headwater.protocol.properties import (
     PROPERTIES,
     check_retention,
     for_new_table,
 )
-from headwater.protocol.requirements import protocol_for, without_protocol_properties
-from headwater.protocol.row_tracking import with_column_names
 from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import StructField, StructType, parse_schema, parse_type, schema_string
-from headwater.schema import clustering, iceberg, manifests, mapping, visible
-from headwater.schema.checks import check_schema, without_nested_not_null
+from headwater.schema import clustering, mapping, visible
+from headwater.schema.checks import without_nested_not_null
 from headwater.schema.constraints import Check, add_constraint, check_constraints, without_exists_defaults
 from headwater.schema.generated import generated_columns
-from headwater.schema.identity import check_identity_columns, identity_metadata
+from headwater.schema.identity import identity_metadata
 from headwater.statements import notices
 from headwater.statements.column_uses import refuse_lost_columns
-from headwater.statements.running.managed_tables import own_properties
-from headwater.statements.running.opening import open_snapshot
+from headwater.statements.running.managed_tables import own_properties, properties_for
+from headwater.statements.running.opening import Location, Options, open_snapshot
 from headwater.statements.settings import ALLOWS_ARBITRARY, UNENFORCED_NOT_NULL
 
+#: Spark's option of ``saveAsTable`` in mode overwrite.
+SAVES_AS_TABLE = "__v1_save_as_table_overwrite"
 _CLUSTER_BY = re.compile(r"cluster_by\((.*)\)", re.IGNORECASE | re.DOTALL)
 
 
-class NewTable(NamedTuple):
-    """The actions that define a table; ``clustered_by`` are logical paths."""
-
-    metadata: Metadata
-    protocol: Protocol
-    domain: DomainMetadata | None
-    clustered_by: list[Path]
-
-
-def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot | None) -> NewTable:
-    """The definition a request declares; a replaced table keeps its id and what its protocol had. If a save
-    overwrites the table, it keeps all but its columns and their layout.
+def define(
+    request: CreateTableRequest, location: Location, statement: Statement, replaced: Snapshot | None = None
+) -> TableDefinition:
+    """The definition a request declares, with what a catalog demands of it; a replaced table keeps its id and what its
+    protocol had. If a save overwrites the table, it keeps all but its columns and their layout.
 
     :raises HeadwaterError: those of the schema's checks; Spark's own for an expression that does not resolve.
     """
+    request.properties = properties_for(request.properties, location.path, statement, replaced)
     source = open_snapshot(request.like, statement) if request.like else None
     schema = declared_schema(request, statement) if source is None else _copied_schema(source.schema)
     if request.plan is not None and not schema.fields:
@@ -73,46 +65,32 @@ def define(request: CreateTableRequest, statement: Statement, replaced: Snapshot
         raise HeadwaterError(
             "DELTA_CREATE_TABLE_SET_CLUSTERING_TABLE_FEATURE_NOT_ALLOWED", {"feature": CLUSTERING_FEATURES[0]}
         )
-    saved_over = replaced if request.save_mode is not None else None
-    if saved_over is not None:
-        refuse_lost_columns(statement, saved_over.metadata, schema, request.name or f"delta.`{request.table}`")
-    configuration = _configuration(request, statement, source, replaced, schema, partition_columns)
-    mode = properties.COLUMN_MAPPING_MODE.of(configuration)
-    if mode != "none":
-        if saved_over is not None and properties.COLUMN_MAPPING_MODE.of(saved_over.metadata.configuration) == mode:
-            schema = mapping.keep(schema, saved_over.schema)
-        used = 0 if replaced is None else mapping.max_column_id(replaced.metadata.configuration, replaced.schema)
-        schema, highest = mapping.assign(schema, used, nested=iceberg.needs_nested_ids(configuration))
-        configuration[properties.MAX_COLUMN_ID.name] = str(highest)
-    _check_schema(schema, partition_columns, configuration, in_catalog=bool(request.partitioning))
-    check_statistics_columns(schema, partition_columns, configuration)
-    check_identity_columns(schema, partition_columns)
-    _check_expressions(statement, schema, configuration)
-    if clustered_by:
-        clustering.check_clustering_columns(schema, partition_columns, configuration, clustered_by)
-    metadata = Metadata(
-        id=replaced.metadata.id if replaced is not None else str(uuid.uuid4()),
-        schema_string=schema_string(schema),
-        partition_columns=tuple(partition_columns),
-        configuration=configuration,
-        description=request.comment or (source.metadata.description if source is not None else None),
-        created_time=clock.milliseconds(),
+    is_saved = replaced is not None and request.save_mode is not None
+    if replaced is not None and is_saved:
+        refuse_lost_columns(statement, replaced.metadata, schema, request.name or f"delta.`{request.table}`")
+    declared = Declared(
+        schema,
+        partition_columns,
+        _configuration(request, statement, source, replaced, schema, partition_columns),
+        clustered_by,
+        request.comment or (source.metadata.description if source is not None else None),
+        _copied_features(source),
     )
-    if saved_over is not None:
-        before = saved_over.metadata
-        metadata = replace(metadata, name=before.name, description=before.description, created_time=before.created_time)
-    extra = [*(CLUSTERING_FEATURES if clustered_by is not None else ()), *_copied_features(source)]
-    protocol = protocol_for(metadata, None, extra)
-    if replaced is not None:
-        protocol = protocol_for(metadata, replaced.protocol, [*extra, *(protocol.writer_features or ())])
-    for check in (iceberg.check_definition, manifests.check_definition):
-        check(replaced.definition if replaced is not None else None, TableDefinition(protocol, metadata))
-    return NewTable(
-        replace(metadata, configuration=without_protocol_properties(configuration)),
-        protocol,
-        clustering.clustering_change(schema, clustered_by, replaced.definition if replaced is not None else None),
-        list(clustered_by or ()),
-    )
+    try:
+        made = begun(
+            declared,
+            None if replaced is None else replaced.definition,
+            is_saved=is_saved,
+            # An overwrite gives a table other rows and columns. It does not make another table of it, as REPLACE does.
+            keeps_time=is_saved or bool(Options(request.options).flag(SAVES_AS_TABLE)),
+            of_catalog=location.store.of_catalog,
+        )
+    except HeadwaterError as error:
+        if request.partitioning and error.condition in _OF_CATALOGS:
+            raise HeadwaterError(_OF_CATALOGS[error.condition], error.parameters) from None
+        raise
+    _check_expressions(statement, made)
+    return made
 
 
 def declared_schema(request: CreateTableRequest, statement: Statement) -> StructType:
@@ -161,17 +139,6 @@ _OF_CATALOGS = {
 }
 
 
-def _check_schema(
-    schema: StructType, partition_columns: Sequence[str], configuration: Mapping[str, str], *, in_catalog: bool
-) -> None:
-    try:
-        check_schema(schema, partition_columns, configuration, "DATA")
-    except HeadwaterError as error:
-        if in_catalog and error.condition in _OF_CATALOGS:
-            raise HeadwaterError(_OF_CATALOGS[error.condition], error.parameters) from None
-        raise
-
-
 def _copied_schema(schema: StructType) -> StructType:
     """The schema of CREATE TABLE LIKE: the columns and what computes them; ids and identity values start again."""
     return map_fields(
@@ -194,10 +161,9 @@ def _configuration(
     schema: StructType,
     partition_columns: Sequence[str],
 ) -> dict[str, str]:
-    before = {} if replaced is None else replaced.metadata.configuration
     if request.save_mode is not None and replaced is not None:
-        kept = with_possible_statistics_columns(schema, partition_columns, before)
-        return with_column_names({**kept, **for_new_table(request.properties, {})})
+        kept = with_possible_statistics_columns(schema, partition_columns, replaced.metadata.configuration)
+        return {**kept, **for_new_table(request.properties, {})}
     configuration = for_new_table(request.properties, statement.confs, allow_arbitrary=ALLOWS_ARBITRARY.of(statement))
     check_retention(configuration, configuration)
     notices.of_properties(configuration, request.table)
@@ -213,7 +179,7 @@ def _configuration(
             raise HeadwaterError("DELTA_UNSUPPORTED_CONSTRAINT", {"constraint": constraint.kind})
         name = constraint.name or f"chk_{uuid.uuid4().hex[:8]}"
         configuration = add_constraint(configuration, name, constraint.expression)
-    return properties.with_log_of(with_column_names(iceberg.entailed(configuration, new=True)), before)
+    return configuration
 
 
 def _partition_columns(request: CreateTableRequest, schema: StructType) -> list[str]:
@@ -248,15 +214,15 @@ def _clustered_by(request: CreateTableRequest) -> list[Path] | None:
     return None
 
 
-def _check_expressions(statement: Statement, schema: StructType, configuration: Mapping[str, str]) -> None:
+def _check_expressions(statement: Statement, made: TableDefinition) -> None:
     """Spark's own error for a constraint or generated column that does not resolve over the table.
 
     :raises HeadwaterError: those of :func:`check_constraint`; ``DELTA_UNSUPPORTED_EXPRESSION_GENERATED_COLUMN``.
     """
-    text = schema_string(visible.for_reading(schema))
-    for check in check_constraints(configuration):
+    text = schema_string(visible.for_reading(made.schema))
+    for check in check_constraints(made.metadata.configuration):
         check_constraint(statement, check, text)
-    for column in generated_columns(schema):
+    for column in generated_columns(made.schema):
         if parts := statement.beyond_row(column.sql, text):
             raise HeadwaterError(
                 "DELTA_UNSUPPORTED_EXPRESSION_GENERATED_COLUMN",

@@ -6,24 +6,20 @@ rows of the table must meet for it, and the operation that the history shows. A 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import pyarrow.compute as pc
 
 from headwater.bridge.statement import Statement
+from headwater.definition.changes import altered
 from headwater.iceberg.fitness import unfit
 from headwater.log.snapshot import Snapshot
-from headwater.protocol import properties
 from headwater.protocol.actions import Action, DomainMetadata, Metadata, Protocol
-from headwater.protocol.indexed_columns import check_statistics_columns
-from headwater.protocol.requirements import protocol_for, without_protocol_properties
-from headwater.protocol.row_tracking import with_column_names
 from headwater.protocol.table_definition import TableDefinition
-from headwater.protocol.types import StructType, schema_string
-from headwater.schema import iceberg, manifests, mapping
-from headwater.schema.checks import check_schema
+from headwater.protocol.types import StructType
+from headwater.schema import iceberg, manifests
 from headwater.schema.constraints import Check
 
 
@@ -54,8 +50,7 @@ class Draft:
     snapshot: Snapshot
     statement: Statement
     name: str
-    metadata: Metadata
-    protocol: Protocol
+    definition: TableDefinition
     domains: list[DomainMetadata] = field(default_factory=list)
     row_checks: list[RowCheck] = field(default_factory=list)
     more_actions: list[Action] = field(default_factory=list)
@@ -71,12 +66,17 @@ class Draft:
         :raises HeadwaterError: ``DELTA_INVALID_SCHEMA``.
         """
         _ = snapshot.schema  # one that cannot be used is refused before any change
-        return Draft(snapshot, statement, name, snapshot.metadata, snapshot.protocol)
+        return Draft(snapshot, statement, name, snapshot.definition)
 
     @property
-    def definition(self) -> TableDefinition:
-        """Protocol and metadata as they will be."""
-        return self.snapshot.definition.after(self.protocol, self.metadata)
+    def metadata(self) -> Metadata:
+        """The metadata as it will be."""
+        return self.definition.metadata
+
+    @property
+    def protocol(self) -> Protocol:
+        """The protocol as it will be."""
+        return self.definition.protocol
 
     @property
     def schema(self) -> StructType:
@@ -86,39 +86,25 @@ class Draft:
     @property
     def changes_anything(self) -> bool:
         """Whether there is something to commit."""
-        changed = self.metadata != self.snapshot.metadata or self.protocol != self.snapshot.protocol
-        return changed or bool(self.domains or self.more_actions)
+        return self.definition != self.snapshot.definition or bool(self.domains or self.more_actions)
 
     def set_schema(self, schema: StructType) -> None:
-        """Give the table other columns. Columns that have no id yet get one where the table maps columns."""
-        configuration = dict(self.metadata.configuration)
-        if properties.COLUMN_MAPPING_MODE.of(configuration) != "none":
-            schema, highest = mapping.assign(
-                schema,
-                mapping.max_column_id(configuration, schema),
-                nested=iceberg.needs_nested_ids(configuration),
-            )
-            configuration[properties.MAX_COLUMN_ID.name] = str(highest)
-        self._install(schema, configuration)
+        """Give the table other columns."""
+        self.definition = altered(self.snapshot.definition, self.definition, schema=schema, features=self.features)
 
-    def set_configuration(self, configuration: dict[str, str]) -> None:
-        """Give the table other properties, and what they entail: protocol, column ids, checks."""
-        configuration = with_column_names(iceberg.entailed(configuration, new=False))
-        before = self.definition
-        mapping.check_mode_change(before.metadata.configuration, configuration)
-        schema = self.schema
-        nested = iceberg.needs_nested_ids(configuration)
-        was_mapped = before.get(properties.COLUMN_MAPPING_MODE) != "none"
-        if properties.COLUMN_MAPPING_MODE.of(configuration) != "none" and (nested or not was_mapped):
-            if not was_mapped:
-                mapping.check_enabling(schema, self.snapshot.table_path)
-            highest = mapping.max_column_id(configuration, schema)
-            schema, highest = mapping.assign(schema, highest, keep_names=True, nested=nested)
-            configuration[properties.MAX_COLUMN_ID.name] = str(highest)
-        self._install(schema, configuration)
-        has_files = self.snapshot.num_files > 0
+    def set_configuration(self, configuration: Mapping[str, str]) -> None:
+        """Give the table other properties, and what they entail."""
+        snapshot, before = self.snapshot, self.definition
+        self.definition = altered(
+            snapshot.definition,
+            before,
+            configuration=configuration,
+            features=self.features,
+            table=snapshot.table_path,
+        )
+        has_files = snapshot.num_files > 0
         iceberg.check_enabling(before, self.definition, has_files=has_files, is_unfit=self._has_unfit_files)
-        manifests.check_enabling(before, self.definition, has_vectors=self.snapshot.has_deletion_vectors)
+        manifests.check_enabling(before, self.definition, has_vectors=snapshot.has_deletion_vectors)
 
     def _has_unfit_files(self) -> bool:
         return bool(pc.any(unfit(self.snapshot)).as_py())
@@ -126,18 +112,7 @@ class Draft:
     def require_features(self, features: Iterable[str]) -> None:
         """Give the table's protocol these features, too."""
         self.features.update(features)
-        self._install(self.schema, dict(self.metadata.configuration))
-
-    def _install(self, schema: StructType, configuration: dict[str, str]) -> None:
-        partition_columns = self.metadata.partition_columns
-        check_schema(schema, partition_columns, configuration)
-        check_statistics_columns(schema, partition_columns, configuration)
-        text = schema_string(schema) if schema != self.schema else self.metadata.schema_string
-        metadata = replace(self.metadata, schema_string=text, configuration=configuration)
-        self.protocol = protocol_for(metadata, self.protocol, self.features)
-        self.metadata = replace(metadata, configuration=without_protocol_properties(configuration))
-        iceberg.check_definition(self.snapshot.definition, self.definition)
-        manifests.check_definition(self.snapshot.definition, self.definition)
+        self.definition = altered(self.snapshot.definition, self.definition, features=self.features)
 
 
 #: One change of a table: works on the draft, and returns what the history shows.

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
@@ -30,6 +29,8 @@ from headwater.basics.errors import HeadwaterError
 from headwater.basics.suggestions import did_you_mean
 from headwater.bridge.messages.define import CommitAnswer, DropFeatureRequest
 from headwater.bridge.statement import Statement
+from headwater.definition.changes import changed
+from headwater.definition.requirements import without_feature
 from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.cleanup import clean_up, truncate
 from headwater.log.commits import parse_actions
@@ -44,7 +45,6 @@ from headwater.protocol.features import (
     supported_features,
     with_previews,
 )
-from headwater.protocol.requirements import without_feature
 from headwater.statements.calls import own_statement
 from headwater.statements.running.committing import commit, transaction
 from headwater.statements.running.opening import Options
@@ -232,10 +232,10 @@ class _Drop:
             # protected ends with this very commit.
             draft.reads_rows = draft.follows_directly = self._feature.reader or self._removal.is_traced_in_files
             added = [CHECKPOINT_PROTECTION] if protects else []
-            draft.protocol = without_feature(draft.protocol, name, added)
+            draft.definition = draft.definition.after(without_feature(draft.protocol, name, added), None)
             if protects:
                 before = {**draft.metadata.configuration, properties.PROTECTED_BEFORE.name: str(snapshot.version + 1)}
-                draft.metadata = replace(draft.metadata, configuration=before)
+                draft.definition = changed(draft.definition, configuration=before)
             return operation
 
         return alter(self._work.table, self._work.name, self._work.statement, downgrade)

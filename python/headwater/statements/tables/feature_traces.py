@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from headwater.basics import clock
 from headwater.basics.errors import HeadwaterError
 from headwater.bridge.statement import Statement
+from headwater.definition.changes import unmapped, without_properties
 from headwater.log import deletion_vectors
 from headwater.log.checkpoint_reading import CheckpointFiles, is_v2
 from headwater.log.commits import ParsedActions
@@ -38,10 +39,9 @@ from headwater.protocol.features import (
 )
 from headwater.protocol.partition_paths import encode_path
 from headwater.protocol.properties import CONSTRAINT_PREFIX, Property
-from headwater.protocol.types import StructType, schema_string
+from headwater.protocol.types import StructType
 from headwater.schema import mapping
 from headwater.schema.checks import INVALID_CHARACTERS
-from headwater.schema.clustering import clustering_change
 from headwater.statements.files.rows import Target
 from headwater.statements.maintenance.file_rewrites import KeptCopies, OldTypes, metrics_of, rewrite_files
 from headwater.statements.running.committing import commit, removals, transaction
@@ -194,9 +194,7 @@ class Removal:
         """Take the feature's own properties and domains away."""
         if self.feature is None:
             return
-        draft.metadata = replace(
-            draft.metadata, configuration=_without(draft.metadata.configuration, self.feature.own_properties)
-        )
+        draft.definition = without_properties(draft.definition, self.feature.own_properties)
         domains = draft.snapshot.domain_metadata
         draft.domains.extend(
             replace(domains[name], removed=True) for name in self.feature.own_domains if name in domains
@@ -288,31 +286,19 @@ def _remove_mapping(work: Work, copies: KeptCopies) -> bool:
     if _trace_of_mapping(snapshot) is None:
         return False
     check_names(snapshot)
-    metadata = without_mapping(snapshot.metadata)
+    definition = unmapped(snapshot.definition)
     is_mapped = snapshot.definition.maps_columns
     files = snapshot.files if is_mapped else snapshot.files.slice(0, 0)
     txn = transaction(work.table, statement, snapshot)
     txn.read_whole_table()
-    made = copies.of(statement, snapshot, files, Target(snapshot.table_path, snapshot.definition.after(None, metadata)))
+    made = copies.of(statement, snapshot, files, Target(snapshot.table_path, definition))
     # Not as moved rows: another writer's marks cannot follow them to a definition that it does not know.
     txn.remove(removals(files, data_change=False))
     txn.add(output for copy in made for output in copy.outputs)
-    txn.update_metadata(metadata)
-    clustered_by = snapshot.clustering_columns
-    if clustered_by is not None:
-        domain = clustering_change(metadata.schema, clustered_by, snapshot.definition)
-        assert domain is not None
-        txn.add_action(domain)
+    txn.redefine(definition)
     metrics = metrics_of(made)
     commit(txn, statement, Options(None), "REMOVE COLUMN MAPPING", {}, metrics, is_last=False)
     return True
-
-
-def without_mapping(metadata: Metadata) -> Metadata:
-    """The definition of the same columns in a table that maps none."""
-    configuration = _without(metadata.configuration, FEATURES["columnMapping"].own_properties)
-    text = schema_string(mapping.strip(metadata.schema))
-    return replace(metadata, schema_string=text, configuration=configuration)
 
 
 def check_names(snapshot: Snapshot) -> None:

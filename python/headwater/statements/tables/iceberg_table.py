@@ -14,15 +14,15 @@ from dataclasses import replace
 
 from headwater.basics.errors import HeadwaterError
 from headwater.bridge.statement import Statement
+from headwater.definition.changes import with_own_ids
 from headwater.iceberg.delta_types import NotDelta
 from headwater.iceberg.reading import Damaged, DataFile, Snapshot, Table, metadata_file
 from headwater.protocol import properties
 from headwater.protocol.actions import AddFile
-from headwater.protocol.column_metadata import COLUMN_ID, PHYSICAL_NAME, TYPE_CHANGES
+from headwater.protocol.column_metadata import COLUMN_ID, PHYSICAL_NAME
 from headwater.protocol.columns import map_fields
 from headwater.protocol.file_names import LOG_DIRECTORY
 from headwater.protocol.partition_paths import encode_path
-from headwater.protocol.requirements import protocol_for
 from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import (
     INTEGERS,
@@ -32,10 +32,8 @@ from headwater.protocol.types import (
     PrimitiveType,
     StructField,
     StructType,
-    schema_string,
 )
 from headwater.schema import iceberg
-from headwater.schema.mapping import max_column_id
 from headwater.schema.widening import can_widen
 from headwater.statements.files.rows import Target, statistics_leaves
 from headwater.statements.maintenance.restore import Goal
@@ -43,7 +41,6 @@ from headwater.statements.running.committing import check_target
 from headwater.statements.running.opening import Location
 from headwater.statements.tables.converted_files import FoundFile
 from headwater.statements.tables.converted_footers import ReadFooters
-from headwater.statements.tables.definition import NewTable
 from headwater.statements.tables.parquet_table import Becoming, OtherFiles, define_around
 
 FORMAT = "iceberg"
@@ -87,14 +84,12 @@ def of_iceberg(
     location = found.location
     snapshot = _snapshot(location, goal, named, statement)
     check_target(table, statement, None)
-    made = _definition(snapshot, table, name, given, location, statement)
-    definition = TableDefinition(made.protocol, made.metadata)
+    definition = _definition(snapshot, table, name, given, location, statement)
     files = _found(snapshot, location, statement)
     footers = _footers(files, snapshot, location, statement) if files else None
     if footers is not None and (clashes := _clashes(snapshot.schema, footers.stored)):
         snapshot = snapshot._replace(schema=_apart(snapshot.schema, clashes))
-        made = _definition(snapshot, table, name, given, location, statement)
-        definition = TableDefinition(made.protocol, made.metadata)
+        definition = _definition(snapshot, table, name, given, location, statement)
         footers = _footers(files, snapshot, location, statement)
     stats: list[str | None] = [f'{{"numRecords":{file.rows}}}' if file.deleted else None for file in snapshot.files]
     if found.statistics and footers is not None:
@@ -113,7 +108,7 @@ def of_iceberg(
         for file, text in zip(files, stats, strict=True)
     ]
     deleted = {number: file.deleted for number, file in enumerate(snapshot.files) if file.deleted is not None}
-    return Becoming(made, snapshot.partition_columns, adds, deleted, snapshot.snapshot_id)
+    return Becoming(definition, snapshot.partition_columns, adds, deleted, snapshot.snapshot_id)
 
 
 def _snapshot(location: Location, goal: Goal | None, named: str, statement: Statement) -> Snapshot:
@@ -151,7 +146,7 @@ def _definition(
     given: Mapping[str, str],
     location: Location,
     statement: Statement,
-) -> NewTable:
+) -> TableDefinition:
     """The table as a CREATE TABLE makes it, with the ids that its columns have already."""
     mode = properties.COLUMN_MAPPING_MODE.name
     folded = {key.lower(): value for key, value in given.items()}
@@ -162,19 +157,9 @@ def _definition(
         own[properties.DELETION_VECTORS.name] = "true"
     wanted = {**own, **{key: value for key, value in given.items() if key.lower() != mode.lower()}}
     made = define_around(table, name, snapshot.schema, snapshot.partition_columns, wanted, statement)
-    configuration = made.metadata.configuration
-    if iceberg.needs_nested_ids(configuration):
+    if iceberg.needs_nested_ids(made.metadata.configuration):
         raise _refused(location, "it has no ids that icebergCompat properties need; set them afterwards")
-    # Ids of columns that were dropped are never given again.
-    known = {properties.MAX_COLUMN_ID.name: str(snapshot.last_column_id)}
-    highest = {properties.MAX_COLUMN_ID.name: str(max_column_id(known, snapshot.schema))}
-    metadata = replace(
-        made.metadata,
-        schema_string=schema_string(snapshot.schema),
-        configuration={**configuration, **highest},
-    )
-    widened = ["typeWidening"] if TYPE_CHANGES in metadata.schema_string else []
-    return made._replace(metadata=metadata, protocol=protocol_for(metadata, made.protocol, widened))
+    return with_own_ids(made, snapshot.schema, snapshot.last_column_id)
 
 
 def _found(snapshot: Snapshot, location: Location, statement: Statement) -> list[FoundFile]:

@@ -34,11 +34,11 @@ from headwater.protocol.types import (
 )
 from headwater.statements.files.rows import Target, statistics_leaves
 from headwater.statements.running.committing import check_target
-from headwater.statements.running.opening import Location
+from headwater.statements.running.opening import Location, locate
 from headwater.statements.settings import ALLOWS_ARBITRARY, CONVERT_USES_CATALOG_SCHEMA
 from headwater.statements.tables.converted_files import find_files, not_usable, with_typed_values
 from headwater.statements.tables.converted_footers import ReadFooters
-from headwater.statements.tables.definition import NewTable, define
+from headwater.statements.tables.definition import define
 
 
 class OtherFiles(NamedTuple):
@@ -64,7 +64,7 @@ class Becoming(NamedTuple):
     :param snapshot_id: what the history shows as the version; None for files without versions.
     """
 
-    definition: NewTable
+    definition: TableDefinition
     partition_columns: list[str]
     files: list[AddFile]
     deleted: Mapping[int, BitMap64] = MappingProxyType({})
@@ -108,8 +108,7 @@ def of_parquet(
     else:
         schema = footers.union(partitions)
     names = [field.name for field in partitions]
-    made = define_around(table, name, _nullable(schema), names, given, statement)
-    definition = TableDefinition(made.protocol, made.metadata)
+    definition = define_around(table, name, _nullable(schema), names, given, statement)
     _check_definition(found, definition)
     if definition.has_partition_columns_in_files and len(partitions.fields):
         raise not_usable(footers.files[0].path, location, "its partition columns are to be in the files")
@@ -120,7 +119,7 @@ def of_parquet(
         AddFile(encode_path(file.path), file.values, file.size, file.modification_time, stats=text)
         for file, text in zip(footers.files, stats, strict=True)
     ]
-    return Becoming(made, names, adds)
+    return Becoming(definition, names, adds)
 
 
 def define_around(
@@ -130,7 +129,7 @@ def define_around(
     partition_columns: list[str],
     given: Mapping[str, str],
     statement: Statement,
-) -> NewTable:
+) -> TableDefinition:
     """The definition of a table of files that are there, as CREATE TABLE makes it."""
     create = CreateTableRequest(
         table=table,
@@ -142,7 +141,7 @@ def define_around(
         partition_columns=partition_columns,
         properties=dict(given),
     )
-    return define(create, statement, None)
+    return define(create, locate(table, statement), statement)
 
 
 def _partition_columns(found: OtherFiles, statement: Statement) -> StructType:

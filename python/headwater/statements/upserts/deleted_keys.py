@@ -24,7 +24,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -34,9 +34,9 @@ import pyarrow as pa
 from headwater.basics import backoff, clock
 from headwater.basics.errors import HeadwaterError
 from headwater.bridge.statement import Statement
+from headwater.definition.changes import Declared, begun, changed
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import Metadata, RemoveFile
-from headwater.protocol.requirements import needed_features, protocol_for
 from headwater.protocol.types import (
     INTEGERS,
     ArrayType,
@@ -45,7 +45,6 @@ from headwater.protocol.types import (
     PrimitiveType,
     StructField,
     StructType,
-    schema_string,
 )
 from headwater.schema import visible
 from headwater.schema.widening import can_widen
@@ -380,24 +379,14 @@ class Remembering:
         snapshot = newest(self.companion, self.statement)
         wanted = self._schema()
         txn = transaction(self.companion.path, self.statement, snapshot)
-        metadata = Metadata(
-            id=self.companion.id,
-            schema_string=schema_string(wanted),
-            partition_columns=(),
-            configuration=self.companion.properties,
-            created_time=clock.milliseconds(),
-        )
-        if snapshot is None:
-            txn.update_protocol(protocol_for(metadata))
-            txn.update_metadata(metadata)
+        declared = Declared(wanted, (), self.companion.properties, id=self.companion.id)
         is_same = snapshot is None or _types(snapshot.schema) == _types(wanted)
-        if snapshot is not None and not is_same:
+        if snapshot is None or not is_same:
             # It is nobody's decision but this one's which features a companion has.
-            txn.update_protocol(protocol_for(metadata, snapshot.protocol, needed_features(metadata)))
-            txn.update_metadata(metadata)
-        elif snapshot is not None and not self._notes(snapshot) and not txn.store.is_provisional:
+            txn.redefine(begun(declared, None if snapshot is None else snapshot.definition))
+        elif not self._notes(snapshot) and not txn.store.is_provisional:
             noted = {**snapshot.metadata.configuration, **self.companion.properties}
-            txn.update_metadata(replace(snapshot.metadata, configuration=noted))
+            txn.redefine(changed(snapshot.definition, configuration=noted))
         target = Target(txn.table_path, txn.definition)
         if self.written is None or self._is_lost(snapshot, wanted):
             self.statement.step("remember deleted keys")

@@ -24,12 +24,10 @@ from headwater.bridge.messages.write import (
     WriteRequest,
 )
 from headwater.bridge.statement import Statement
+from headwater.definition.changes import evolved, numbered
 from headwater.log.snapshot import Snapshot, table_exists
-from headwater.protocol import properties
 from headwater.protocol.column_metadata import CURRENT_DEFAULT
 from headwater.protocol.columns import format_name, nullable_in_structs
-from headwater.protocol.indexed_columns import with_possible_statistics_columns
-from headwater.protocol.requirements import needed_features, protocol_for
 from headwater.protocol.types import (
     StructField,
     StructType,
@@ -38,7 +36,6 @@ from headwater.protocol.types import (
     schema_string,
 )
 from headwater.schema import iceberg, mapping, visible
-from headwater.schema.checks import check_schema
 from headwater.schema.evolution import (
     lacking_fields,
     other_case_error,
@@ -273,7 +270,7 @@ def _write_once(request: WriteRequest, statement: Statement) -> CommitAnswer:
         statement, target, request.plan, names, options, extra_checks=checks, data_change=data_change, changes=changes
     )
     if written.schema is not None:
-        txn.update_metadata(replace(txn.metadata, schema_string=schema_string(written.schema)))
+        txn.redefine(numbered(txn.definition, written.schema))
     kept, removed = remove_replaced(
         statement,
         txn,
@@ -360,12 +357,7 @@ def evolve_metadata(
     table = snapshot.schema
     if overwrites_schema:
         new = StructType(tuple(StructField(f.name, as_nullable(f.type), True, f.metadata) for f in data))
-        if txn.definition.maps_columns:
-            new = mapping.keep(new, table)
         refuse_lost_columns(statement, txn.metadata, new, txn.metadata.name or f"delta.`{snapshot.table_path}`")
-        kept = with_possible_statistics_columns(new, snapshot.partition_columns, txn.metadata.configuration)
-        if kept != txn.metadata.configuration:
-            txn.update_metadata(replace(txn.metadata, configuration=kept))
     elif may_evolve(options, statement):
         new = grown_schema(
             snapshot, data, statement, table_name=txn.metadata.name or snapshot.table_path, rows_are_cast=True
@@ -375,33 +367,11 @@ def evolve_metadata(
         if unknown:
             raise HeadwaterError("DELTA_SCHEMA_CHANGED_SINCE_ANALYSIS_OF_WRITE", {"columns": ", ".join(unknown)})
         return
-    if new != table:
-        set_schema(txn, new)
+    if overwrites_schema or new != table:
+        txn.redefine(evolved(snapshot.definition, new, overwrites=overwrites_schema))
 
 
-def set_schema(txn: Transaction, schema: StructType) -> None:
-    """Give a transaction's table another schema: checked, with ids for new columns where the table maps columns, and
-    with the features that new types need.
-
-    :raises HeadwaterError: ``DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT``, and those of :func:`check_schema`.
-    """
-    metadata = txn.metadata
-    configuration = dict(metadata.configuration)
-    if txn.definition.maps_columns:
-        nested = iceberg.needs_nested_ids(configuration)
-        # The columns that go also count: no new column gets one of their ids.
-        highest = mapping.max_column_id(configuration, txn.definition.schema)
-        schema, highest = mapping.assign(schema, highest, nested=nested)
-        configuration[properties.MAX_COLUMN_ID.name] = str(highest)
-    check_schema(schema, metadata.partition_columns, configuration)
-    changed = replace(metadata, schema_string=schema_string(schema), configuration=configuration)
-    iceberg.check_definition(txn.definition, txn.definition.after(None, changed))
-    if needed_features(changed) - needed_features(metadata):
-        txn.update_protocol(protocol_for(changed, txn.protocol))
-    txn.update_metadata(changed)
-
-
-def evolved(snapshot: Snapshot, schema: StructType) -> TableDescription | None:
+def described_with(snapshot: Snapshot, schema: StructType) -> TableDescription | None:
     """The table with another schema, for the analysis of a statement that gives it this one; None where it has it."""
     if schema == snapshot.schema:
         return None

@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.basics.errors import HeadwaterError
-from headwater.protocol.actions import Metadata, Protocol
-from headwater.protocol.features import FEATURES, check_writable, supported_features, supports
-from headwater.protocol.requirements import (
+from headwater.definition.requirements import (
     needed_features,
     protocol_for,
     requested,
     without_feature,
     without_protocol_properties,
 )
+from headwater.protocol.actions import Metadata, Protocol
+from headwater.protocol.features import FEATURES, check_writable, supported_features, supports
 from headwater.protocol.types import (
     ArrayType,
     MapType,

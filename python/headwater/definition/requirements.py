@@ -10,22 +10,24 @@ is that pair; otherwise it lists the features by name.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headwater.basics.errors import HeadwaterError
 from headwater.protocol import properties
 from headwater.protocol.actions import Metadata, Protocol
-from headwater.protocol.columns import all_fields
+from headwater.protocol.columns import all_fields, parts
 from headwater.protocol.features import (
+    CATALOG_MANAGED,
     FEATURES,
     READER_VERSION_WITH_FEATURES,
     WRITER_VERSION_WITH_FEATURES,
     implied_features,
     supported_features,
+    supported_reader_features,
     supports,
 )
 from headwater.protocol.properties import FEATURE_PREFIX
-from headwater.protocol.types import ArrayType, DataType, MapType, PrimitiveType, SpatialType, StructType
+from headwater.protocol.types import PrimitiveType, SpatialType, StructType
 
 #: The versions of a new table that needs no feature.
 DEFAULT_READER, DEFAULT_WRITER = 1, 2
@@ -35,7 +37,9 @@ _BY_FOLDED_NAME = {name.lower(): name for name in FEATURES}
 _BY_FOLDED_NAME["timestampwithouttimezone"] = "timestampNtz"
 _LEGACY_PAIRS = ((1, 1), (1, 2), (1, 3), (1, 4), (2, 5), (2, 6))
 #: The feature that a key in a column's metadata needs, at any depth.
-_BY_COLUMN_KEY = {key: feature.name for feature in FEATURES.values() for key in feature.column_keys}
+_BY_COLUMN_KEY = {
+    key: feature.name for feature in FEATURES.values() for key in (*feature.column_keys, *feature.column_records)
+}
 #: The feature that a column of a primitive type needs, at any depth.
 _BY_TYPE = {name: feature.name for feature in FEATURES.values() for name in feature.types}
 #: The features that a column needs that is NOT NULL, at any depth.
@@ -52,25 +56,14 @@ def needed_features(metadata: Metadata) -> frozenset[str]:
 
 
 def _schema_features(schema: StructType) -> set[str]:
-    needed = {_BY_TYPE[name] for name in _primitive_names(schema) if name in _BY_TYPE}
+    needed: set[str] = set()
     for _, field in all_fields(schema):
+        names = (kind.name for kind, _ in parts(field.type) if isinstance(kind, PrimitiveType | SpatialType))
+        needed |= {_BY_TYPE[name] for name in names if name in _BY_TYPE}
         needed |= {_BY_COLUMN_KEY[key] for key in field.metadata if key in _BY_COLUMN_KEY}
         if not field.nullable:
             needed |= _BY_NOT_NULL
     return needed
-
-
-def _primitive_names(kind: DataType) -> set[str]:
-    match kind:
-        case PrimitiveType(name) | SpatialType(name):
-            return {name}
-        case StructType():
-            return set().union(*(_primitive_names(f.type) for f in kind))
-        case ArrayType():
-            return _primitive_names(kind.element)
-        case MapType():
-            return _primitive_names(kind.key) | _primitive_names(kind.value)
-    return set()
 
 
 def _closed(features: Iterable[str]) -> frozenset[str]:
@@ -179,6 +172,16 @@ def protocol_for(metadata: Metadata, current: Protocol | None = None, extra: Ite
     if current is not None and features == had:
         return current
     return _narrowest(features, current)
+
+
+def managed(protocol: Protocol, of_catalog: bool) -> Protocol:
+    """The protocol of a table that a catalog manages, or that none manages."""
+    readers, writers = supported_reader_features(protocol), supported_features(protocol)
+    if of_catalog:
+        return Protocol(3, 7, frozenset({*readers, CATALOG_MANAGED}), frozenset({*writers, CATALOG_MANAGED}))
+    if CATALOG_MANAGED not in writers:
+        return protocol
+    return replace(protocol, reader_features=readers - {CATALOG_MANAGED}, writer_features=writers - {CATALOG_MANAGED})
 
 
 def without_feature(protocol: Protocol, feature: str, added: Iterable[str] = ()) -> Protocol:
