@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from headwater.basics.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
-from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, format_name
+from headwater.protocol.columns import Path, format_name
 from headwater.protocol.table_definition import TableDefinition
-from headwater.protocol.types import ArrayType, DataType, MapType, StructType
+from headwater.protocol.types import DataType, StructType
+from headwater.schema.walk import held
 from headwater.schema.widening import can_widen
 
 
@@ -115,20 +116,12 @@ def _structs(read: StructType, written: StructType, path: Path) -> str | None:
 
 
 def _types(read: DataType, written: DataType, path: Path) -> str | None:
-    match read, written:
-        case StructType(), StructType():
-            return _structs(read, written, path)
-        case ArrayType(), ArrayType():
-            nulls = _nulls(read.contains_null, written.contains_null, path)
-            return nulls or _types(read.element, written.element, (*path, ELEMENT))
-        case MapType(), MapType():
-            nulls = _nulls(read.value_contains_null, written.value_contains_null, path)
-            keys = nulls or _types(read.key, written.key, (*path, KEY))
-            return keys or _types(read.value, written.value, (*path, VALUE))
-    if read == written or can_widen(written, read):
-        return None
+    if isinstance(read, StructType) and isinstance(written, StructType):
+        return _structs(read, written, path)
+    both = held(read, written)
+    if any(each.two_nulls and not each.one_nulls for each in both):
+        return f"nulls in column {format_name(path)} are no longer allowed"
+    if both or read == written or can_widen(written, read):
+        reasons = (_types(each.one, each.two, (*path, each.step)) for each in both)
+        return next(filter(None, reasons), None)
     return f"column {format_name(path)} was {written.sql()} and is {read.sql()}"
-
-
-def _nulls(read: bool, written: bool, path: Path) -> str | None:
-    return f"nulls in column {format_name(path)} are no longer allowed" if written and not read else None

@@ -79,17 +79,18 @@ def map_fields(schema: StructType, change: Callable[[StructField, Path], StructF
 
 
 def _map_type(kind: DataType, change: Callable[[StructField, Path], StructField], prefix: Path) -> DataType:
+    if isinstance(kind, StructType):
+        return map_fields(kind, change, prefix)
+    return with_parts(kind, lambda part, step: _map_type(part, change, (*prefix, step)))
+
+
+def with_parts(kind: DataType, change: Callable[[DataType, str], DataType]) -> DataType:
+    """An array or map with ``change(part, step)`` of what it holds; another type as it is."""
     match kind:
-        case StructType():
-            return map_fields(kind, change, prefix)
         case ArrayType():
-            return replace(kind, element=_map_type(kind.element, change, (*prefix, ELEMENT)))
+            return replace(kind, element=change(kind.element, ELEMENT))
         case MapType():
-            return replace(
-                kind,
-                key=_map_type(kind.key, change, (*prefix, KEY)),
-                value=_map_type(kind.value, change, (*prefix, VALUE)),
-            )
+            return replace(kind, key=change(kind.key, KEY), value=change(kind.value, VALUE))
     return kind
 
 

@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 
 from headwater.protocol.column_metadata import DECLARED_TYPE
-from headwater.protocol.columns import map_fields, quote, sql_name
+from headwater.protocol.columns import map_fields, quote, sql_name, with_parts
 from headwater.protocol.types import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
 
 _STRING = PrimitiveType("string")
@@ -82,14 +82,9 @@ def can_relax(old: DataType, new: DataType) -> bool:
 
 
 def _stored(kind: DataType) -> DataType:
-    match kind:
-        case StructType():
-            return StructType(tuple(replace(field, type=_stored(field.type)) for field in kind))
-        case ArrayType():
-            return replace(kind, element=_stored(kind.element))
-        case MapType():
-            return replace(kind, key=_stored(kind.key), value=_stored(kind.value))
-    return kind if limit(kind) is None else _STRING
+    if isinstance(kind, StructType):
+        return StructType(tuple(replace(field, type=_stored(field.type)) for field in kind))
+    return _STRING if limit(kind) is not None else with_parts(kind, lambda part, _: _stored(part))
 
 
 def _read(kind: DataType, text: str) -> tuple[DataType, str]:

@@ -7,8 +7,9 @@ comments and other metadata do not count, nor does case.
 
 from __future__ import annotations
 
-from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, format_name
-from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType
+from headwater.protocol.columns import Path, format_name
+from headwater.protocol.types import DataType, StructField, StructType
+from headwater.schema.walk import held
 
 
 def describe_difference(declared: StructType, existing: StructType) -> list[str]:
@@ -48,22 +49,13 @@ def _fields(declared: StructField, existing: StructField, path: Path) -> list[st
 
 
 def _types(declared: DataType, existing: DataType, path: Path) -> list[str]:
-    match declared, existing:
-        case StructType(), StructType():
-            return _structs(declared, existing, path)
-        case ArrayType(), ArrayType():
-            return [
-                *_nulls(declared.contains_null, existing.contains_null, f"elements of {format_name(path)}"),
-                *_types(declared.element, existing.element, (*path, ELEMENT)),
-            ]
-        case MapType(), MapType():
-            return [
-                *_nulls(declared.value_contains_null, existing.value_contains_null, f"values of {format_name(path)}"),
-                *_types(declared.key, existing.key, (*path, KEY)),
-                *_types(declared.value, existing.value, (*path, VALUE)),
-            ]
-    if declared == existing:
-        return []
+    if isinstance(declared, StructType) and isinstance(existing, StructType):
+        return _structs(declared, existing, path)
+    lines, both = [], held(declared, existing)
+    for step, one, two, may, may_there in both:
+        lines += [*_nulls(may, may_there, f"{step}s of {format_name(path)}"), *_types(one, two, (*path, step))]
+    if both or declared == existing:
+        return lines
     return [f"Column {format_name(path)} is {declared.sql()}; in the table it is {existing.sql()}."]
 
 

@@ -19,6 +19,7 @@ from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, find_path, for
 from headwater.protocol.types import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
 from headwater.schema.checks import check_duplicates
 from headwater.schema.declared import can_relax
+from headwater.schema.walk import held, with_held
 from headwater.schema.widening import can_store, can_widen, with_change
 
 _VOID = PrimitiveType("void")
@@ -77,14 +78,10 @@ def widened_columns(table: StructType, grown: StructType, above: Path = ()) -> l
 
 
 def _is_widened(old: DataType, new: DataType) -> bool:
-    match old, new:
-        case StructType(), StructType():
-            return bool(widened_columns(old, new))
-        case ArrayType(), ArrayType():
-            return _is_widened(old.element, new.element)
-        case MapType(), MapType():
-            return _is_widened(old.key, new.key) or _is_widened(old.value, new.value)
-    return old not in (new, _VOID)
+    if isinstance(old, StructType) and isinstance(new, StructType):
+        return bool(widened_columns(old, new))
+    both = held(old, new)
+    return any(_is_widened(each.one, each.two) for each in both) if both else old not in (new, _VOID)
 
 
 class _Merge(NamedTuple):
@@ -123,13 +120,10 @@ class _Merge(NamedTuple):
         def inner(table: DataType, data: DataType, step: str) -> DataType:
             return self.types(table, data, (*path, step), (*field_path, step), changes)
 
-        match table, data:
-            case StructType(), StructType():
-                return self.structs(table, data, path)
-            case ArrayType(), ArrayType():
-                return replace(table, element=inner(table.element, data.element, ELEMENT))
-            case MapType(), MapType():
-                return replace(table, key=inner(table.key, data.key, KEY), value=inner(table.value, data.value, VALUE))
+        if isinstance(table, StructType) and isinstance(data, StructType):
+            return self.structs(table, data, path)
+        if held(table, data):
+            return with_held(table, data, inner)
         if can_store(data, table):
             return table
         if table == _VOID:
@@ -175,15 +169,10 @@ def unknown_columns_error(table: StructType, data: StructType) -> HeadwaterError
 
 
 def _lacks_columns(table: DataType, data: DataType) -> bool:
-    match table, data:
-        case StructType(), StructType():
-            columns = [(table.find(field.name), field) for field in data]
-            return any(mine is None or _lacks_columns(mine.type, field.type) for mine, field in columns)
-        case ArrayType(), ArrayType():
-            return _lacks_columns(table.element, data.element)
-        case MapType(), MapType():
-            return _lacks_columns(table.key, data.key) or _lacks_columns(table.value, data.value)
-    return False
+    if isinstance(table, StructType) and isinstance(data, StructType):
+        columns = [(table.find(field.name), field) for field in data]
+        return any(mine is None or _lacks_columns(mine.type, field.type) for mine, field in columns)
+    return any(_lacks_columns(each.one, each.two) for each in held(table, data))
 
 
 def other_case_error(table: StructType, data: StructType) -> HeadwaterError | None:
@@ -199,24 +188,17 @@ def other_case_error(table: StructType, data: StructType) -> HeadwaterError | No
 
 def _in_other_case(table: DataType, data: DataType, above: Path) -> list[tuple[Path, Path]]:
     """Fields of the data and of the table whose names differ in case alone: both paths of each."""
-    match table, data:
-        case StructType(), StructType():
-            found: list[tuple[Path, Path]] = []
-            for field in data:
-                own = table.find(field.name)
-                if own is not None and own.name != field.name:
-                    found.append(((*above, field.name), (*above, own.name)))
-                elif own is not None:
-                    found += _in_other_case(own.type, field.type, (*above, own.name))
-            return found
-        case ArrayType(), ArrayType():
-            return _in_other_case(table.element, data.element, (*above, ELEMENT))
-        case MapType(), MapType():
-            return [
-                *_in_other_case(table.key, data.key, (*above, KEY)),
-                *_in_other_case(table.value, data.value, (*above, VALUE)),
-            ]
-    return []
+    found: list[tuple[Path, Path]] = []
+    if isinstance(table, StructType) and isinstance(data, StructType):
+        for field in data:
+            own = table.find(field.name)
+            if own is not None and own.name != field.name:
+                found.append(((*above, field.name), (*above, own.name)))
+            elif own is not None:
+                found += _in_other_case(own.type, field.type, (*above, own.name))
+    for each in held(table, data):
+        found += _in_other_case(each.one, each.two, (*above, each.step))
+    return found
 
 
 def schema_mismatch_error(table: StructType, data: StructType) -> HeadwaterError:
@@ -244,24 +226,18 @@ def partition_mismatch_error(given: Sequence[str], existing: Sequence[str]) -> H
 
 
 def _mismatch(table: DataType, data: DataType, path: Path) -> list[str]:
-    match table, data:
-        case StructType(), StructType():
-            lines: list[str] = []
-            for field in data:
-                target = table.find(field.name)
-                name = (*path, field.name)
-                if target is None:
-                    lines.append(f"{format_name(name)} ({field.type.sql()}) is not a column of the table")
-                else:
-                    lines += _mismatch(target.type, field.type, name)
-            return lines
-        case ArrayType(), ArrayType():
-            return _mismatch(table.element, data.element, (*path, ELEMENT))
-        case MapType(), MapType():
-            return [
-                *_mismatch(table.key, data.key, (*path, KEY)),
-                *_mismatch(table.value, data.value, (*path, VALUE)),
-            ]
+    if isinstance(table, StructType) and isinstance(data, StructType):
+        lines: list[str] = []
+        for field in data:
+            target = table.find(field.name)
+            name = (*path, field.name)
+            if target is None:
+                lines.append(f"{format_name(name)} ({field.type.sql()}) is not a column of the table")
+            else:
+                lines += _mismatch(target.type, field.type, name)
+        return lines
+    if both := held(table, data):
+        return [line for each in both for line in _mismatch(each.one, each.two, (*path, each.step))]
     if can_store(data, table):
         return []
     return [f"{format_name(path)} is {data.sql()}, the table's column is {table.sql()}"]
@@ -269,24 +245,17 @@ def _mismatch(table: DataType, data: DataType, path: Path) -> list[str]:
 
 def lacking_fields(table: DataType, data: DataType, above: Path = ()) -> list[Path]:
     """The fields of the table's structs, at any depth, that the data's structs lack. Columns are none."""
-    match table, data:
-        case StructType(), StructType():
-            found: list[Path] = []
-            for field in table:
-                given, path = data.find(field.name), (*above, field.name)
-                if given is not None:
-                    found += lacking_fields(field.type, given.type, path)
-                elif above:
-                    found.append(path)
-            return found
-        case ArrayType(), ArrayType():
-            return lacking_fields(table.element, data.element, (*above, ELEMENT))
-        case MapType(), MapType():
-            return [
-                *lacking_fields(table.key, data.key, (*above, KEY)),
-                *lacking_fields(table.value, data.value, (*above, VALUE)),
-            ]
-    return []
+    found: list[Path] = []
+    if isinstance(table, StructType) and isinstance(data, StructType):
+        for field in table:
+            given, path = data.find(field.name), (*above, field.name)
+            if given is not None:
+                found += lacking_fields(field.type, given.type, path)
+            elif above:
+                found.append(path)
+    for each in held(table, data):
+        found += lacking_fields(each.one, each.two, (*above, each.step))
+    return found
 
 
 class After(NamedTuple):

@@ -10,14 +10,14 @@ no commit breaks its rules. The conversion itself: :mod:`headwater.iceberg.conve
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from headwater.basics.errors import HeadwaterError
 from headwater.protocol import properties, row_tracking
 from headwater.protocol.actions import AddFile
 from headwater.protocol.column_metadata import CURRENT_DEFAULT, TYPE_CHANGES
-from headwater.protocol.columns import all_fields, format_name
+from headwater.protocol.columns import all_fields, format_name, parts
 from headwater.protocol.features import FEATURES, ICEBERG_COMPAT
 from headwater.protocol.properties import universal_formats
 from headwater.protocol.table_definition import TableDefinition
@@ -224,7 +224,7 @@ def _wrong_property(version: int, key: str, required: str, actual: str) -> Headw
 
 def _check_types(version: int, schema: StructType) -> None:
     for path, field in all_fields(schema):
-        for kind in _parts(field.type):
+        for kind, _ in parts(field.type):
             if not _allows(version, kind):
                 raise _violation(
                     "UNSUPPORTED_DATA_TYPE", version, columnName=format_name(path), dataType=field.type.sql().upper()
@@ -240,17 +240,6 @@ def _allows(version: int, kind: DataType) -> bool:
         case SpatialType():
             return version > 2
     return True
-
-
-def _parts(kind: DataType) -> Iterator[DataType]:
-    """A type and what its arrays and maps hold; fields of structs are not entered."""
-    yield kind
-    match kind:
-        case ArrayType():
-            yield from _parts(kind.element)
-        case MapType():
-            yield from _parts(kind.key)
-            yield from _parts(kind.value)
 
 
 def _check_defaults(version: int, schema: StructType) -> None:

@@ -14,8 +14,9 @@ from dataclasses import replace
 from headwater.basics.errors import HeadwaterError
 from headwater.protocol import properties
 from headwater.protocol.column_metadata import COLUMN_ID, NESTED_IDS, PHYSICAL_NAME
-from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, all_fields, format_name, map_fields
+from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, all_fields, format_name, map_fields, with_parts
 from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType
+from headwater.schema.walk import held, with_held
 
 _PREFIX = "delta.columnMapping."
 #: The highest id of a column: a data file's field ids have 32 bits.
@@ -110,14 +111,7 @@ class _Assignment:
         return replace(field, metadata=metadata, type=self.kind(field.type))
 
     def kind(self, kind: DataType) -> DataType:
-        match kind:
-            case StructType():
-                return self.struct(kind)
-            case ArrayType():
-                return replace(kind, element=self.kind(kind.element))
-            case MapType():
-                return replace(kind, key=self.kind(kind.key), value=self.kind(kind.value))
-        return kind
+        return self.struct(kind) if isinstance(kind, StructType) else with_parts(kind, lambda part, _: self.kind(part))
 
 
 class _NestedAssignment:
@@ -145,14 +139,7 @@ class _NestedAssignment:
                 ids[at] = self.max_id
             return self.kind(part, at, ids)
 
-        match kind:
-            case StructType():
-                return self.struct(kind)
-            case ArrayType():
-                return replace(kind, element=within(kind.element, ELEMENT))
-            case MapType():
-                return replace(kind, key=within(kind.key, KEY), value=within(kind.value, VALUE))
-        return kind
+        return self.struct(kind) if isinstance(kind, StructType) else with_parts(kind, within)
 
 
 def keep(schema: StructType, before: StructType) -> StructType:
@@ -172,26 +159,16 @@ def _kept(field: StructField, before: StructField | None) -> StructField:
 
 
 def _kept_within(kind: DataType, before: DataType) -> DataType:
-    match kind, before:
-        case StructType(), StructType():
-            return keep(kind, before)
-        case ArrayType(), ArrayType():
-            return replace(kind, element=_kept_within(kind.element, before.element))
-        case MapType(), MapType():
-            key, value = _kept_within(kind.key, before.key), _kept_within(kind.value, before.value)
-            return replace(kind, key=key, value=value)
-    return kind
+    if isinstance(kind, StructType) and isinstance(before, StructType):
+        return keep(kind, before)
+    return with_held(kind, before, lambda one, two, _: _kept_within(one, two))
 
 
 def _is_same(kind: DataType, before: DataType) -> bool:
-    match kind, before:
-        case StructType(), StructType():
-            return True
-        case ArrayType(), ArrayType():
-            return _is_same(kind.element, before.element)
-        case MapType(), MapType():
-            return _is_same(kind.key, before.key) and _is_same(kind.value, before.value)
-    return kind == before
+    if isinstance(kind, StructType) and isinstance(before, StructType):
+        return True
+    both = held(kind, before)
+    return all(_is_same(each.one, each.two) for each in both) if both else kind == before
 
 
 def strip(schema: StructType) -> StructType:

@@ -13,9 +13,21 @@ from dataclasses import replace
 from headwater.basics.errors import HeadwaterError
 from headwater.protocol import properties
 from headwater.protocol.column_metadata import DECLARED_TYPE
-from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, all_fields, find_path, format_name, is_part, type_at
-from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType
+from headwater.protocol.columns import (
+    ELEMENT,
+    KEY,
+    VALUE,
+    Path,
+    all_fields,
+    find_path,
+    format_name,
+    is_part,
+    type_at,
+    with_parts,
+)
+from headwater.protocol.types import DataType, StructField, StructType
 from headwater.schema.evolution import After, NewColumn, add_columns, change_type
+from headwater.schema.walk import held, with_held
 
 #: The fields of the struct that has a column, and that column; returns the fields as they will be.
 _Change = Callable[[tuple[StructField, ...], StructField], Sequence[StructField]]
@@ -149,30 +161,17 @@ class _Replacement:
         return replace(column, type=self.types(column.type, new.type, path))
 
     def types(self, old: DataType, new: DataType, path: Path) -> DataType:
-        match old, new:
-            case StructType(), StructType():
-                return self.structs(old, new, path)
-            case ArrayType(), ArrayType():
-                return replace(old, element=self.types(old.element, new.element, (*path, ELEMENT)))
-            case MapType(), MapType():
-                return replace(
-                    old,
-                    key=self.types(old.key, new.key, (*path, KEY)),
-                    value=self.types(old.value, new.value, (*path, VALUE)),
-                )
-        return old
+        if isinstance(old, StructType) and isinstance(new, StructType):
+            return self.structs(old, new, path)
+        return with_held(old, new, lambda one, two, step: self.types(one, two, (*path, step)))
 
 
 def _primitives(old: DataType, new: DataType, path: Path = ()) -> list[tuple[Path, DataType]]:
     """The parts of a column's type that are another type now, structs apart, each with the path to it."""
-    match old, new:
-        case StructType(), StructType():
-            return []
-        case ArrayType(), ArrayType():
-            return _primitives(old.element, new.element, (*path, ELEMENT))
-        case MapType(), MapType():
-            keys = _primitives(old.key, new.key, (*path, KEY))
-            return [*keys, *_primitives(old.value, new.value, (*path, VALUE))]
+    if isinstance(old, StructType) and isinstance(new, StructType):
+        return []
+    if both := held(old, new):
+        return [found for each in both for found in _primitives(each.one, each.two, (*path, each.step))]
     return [] if old == new else [(path, new)]
 
 
@@ -224,19 +223,12 @@ def _at_struct(
         assert isinstance(kind, StructType)
         return StructType(change(kind.fields))
     step, rest = path[0], path[1:]
-    match kind:
-        case StructType():
-            found = kind.find(step)
-            assert found is not None
-            inner = replace(found, type=_at_struct(found.type, rest, change))
-            return StructType(tuple(inner if field is found else field for field in kind))
-        case ArrayType():
-            return replace(kind, element=_at_struct(kind.element, rest, change))
-        case MapType() if step.lower() == KEY:
-            return replace(kind, key=_at_struct(kind.key, rest, change))
-        case MapType():
-            return replace(kind, value=_at_struct(kind.value, rest, change))
-    raise AssertionError("a path through a primitive type")
+    if isinstance(kind, StructType):
+        found = kind.find(step)
+        assert found is not None
+        inner = replace(found, type=_at_struct(found.type, rest, change))
+        return StructType(tuple(inner if field is found else field for field in kind))
+    return with_parts(kind, lambda part, name: _at_struct(part, rest, change) if name == step.lower() else part)
 
 
 def not_found(schema: StructType, path: Sequence[str]) -> HeadwaterError:

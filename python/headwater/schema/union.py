@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, format_name
-from headwater.protocol.types import INTEGERS, ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
+from headwater.protocol.columns import Path, all_fields, format_name
+from headwater.protocol.types import INTEGERS, DataType, PrimitiveType, StructField, StructType
+from headwater.schema.walk import held, with_held
 from headwater.schema.widening import can_widen
 
 #: Integers that a file holds in 32 bits.
@@ -33,7 +34,12 @@ def check_distinct(schema: StructType) -> None:
 
     :raises ValueError: there are some.
     """
-    _distinct(schema, ())
+    seen: set[tuple[Path, str]] = set()
+    for path, field in all_fields(schema):
+        column = path[:-1], field.name.lower()
+        if column in seen:
+            raise ValueError(f"it has several columns {format_name(path)}")
+        seen.add(column)
 
 
 def check_readable(schema: StructType, file: StructType) -> None:
@@ -43,22 +49,6 @@ def check_readable(schema: StructType, file: StructType) -> None:
     """
     check_distinct(file)
     _readable(schema, file, ())
-
-
-def _distinct(kind: DataType, path: Path) -> None:
-    match kind:
-        case StructType():
-            seen: set[str] = set()
-            for field in kind:
-                if field.name.lower() in seen:
-                    raise ValueError(f"it has several columns {format_name((*path, field.name))}")
-                seen.add(field.name.lower())
-                _distinct(field.type, (*path, field.name))
-        case ArrayType():
-            _distinct(kind.element, (*path, ELEMENT))
-        case MapType():
-            _distinct(kind.key, (*path, KEY))
-            _distinct(kind.value, (*path, VALUE))
 
 
 def _structs(schema: StructType, file: StructType, path: Path) -> StructType:
@@ -74,35 +64,24 @@ def _types(kind: DataType, other: DataType, path: Path) -> DataType:
     match kind, other:
         case StructType(), StructType():
             return _structs(kind, other, path)
-        case ArrayType(), ArrayType():
-            return replace(kind, element=_types(kind.element, other.element, (*path, ELEMENT)))
-        case MapType(), MapType():
-            return replace(
-                kind,
-                key=_types(kind.key, other.key, (*path, KEY)),
-                value=_types(kind.value, other.value, (*path, VALUE)),
-            )
         case PrimitiveType(one), PrimitiveType(two) if one in _SMALL and two in _SMALL:
             return max(kind, other, key=lambda each: _SMALL.index(each.name))
-    if kind == other:
-        return kind
+    if kind == other or held(kind, other):
+        return with_held(kind, other, lambda one, two, step: _types(one, two, (*path, step)))
     raise ValueError(_difference(path, other, kind, "in the files before it"))
 
 
 def _readable(kind: DataType, file: DataType, path: Path) -> None:
-    match kind, file:
-        case StructType(), StructType():
-            for field in kind:
-                if (stored := file.find(field.name)) is not None:
-                    _readable(field.type, stored.type, (*path, field.name))
-            return
-        case ArrayType(), ArrayType():
-            return _readable(kind.element, file.element, (*path, ELEMENT))
-        case MapType(), MapType():
-            _readable(kind.key, file.key, (*path, KEY))
-            return _readable(kind.value, file.value, (*path, VALUE))
+    if isinstance(kind, StructType) and isinstance(file, StructType):
+        for field in kind:
+            if (stored := file.find(field.name)) is not None:
+                _readable(field.type, stored.type, (*path, field.name))
+        return
+    both = held(kind, file)
+    for each in both:
+        _readable(each.one, each.two, (*path, each.step))
     # Some writers do not mark texts as such.
-    if kind != file and not can_widen(file, kind) and (file, kind) != (_BYTES, _TEXT):
+    if not both and kind != file and not can_widen(file, kind) and (file, kind) != (_BYTES, _TEXT):
         raise ValueError(_difference(path, file, kind, "in the table"))
 
 

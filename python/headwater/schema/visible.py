@@ -12,7 +12,8 @@ from typing import Any
 from headwater.basics.errors import HeadwaterError
 from headwater.protocol.column_metadata import CURRENT_DEFAULT, EXISTS_DEFAULT
 from headwater.protocol.columns import map_fields
-from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType, schema_string
+from headwater.protocol.types import DataType, StructField, StructType, schema_string
+from headwater.schema.walk import held
 
 
 def for_reading(schema: StructType) -> StructType:
@@ -45,22 +46,17 @@ def columns_changed(table: str, then: StructType, now: StructType) -> HeadwaterE
 
 
 def _reads(then: DataType, now: DataType) -> bool:
-    match then, now:
-        case StructType(), StructType():
-            fields = {field.name: field for field in now}
-            names = {field.physical_name: field.name for field in now}
-            return all(
-                field.name in fields
-                and names.get(field.physical_name, field.name) == field.name
-                and _reads_field(field, fields[field.name])
-                for field in then
-            )
-        case ArrayType(), ArrayType():
-            return now.contains_null <= then.contains_null and _reads(then.element, now.element)
-        case MapType(), MapType():
-            nullable = now.value_contains_null <= then.value_contains_null
-            return nullable and _reads(then.key, now.key) and _reads(then.value, now.value)
-    return then == now
+    if isinstance(then, StructType) and isinstance(now, StructType):
+        fields = {field.name: field for field in now}
+        names = {field.physical_name: field.name for field in now}
+        return all(
+            field.name in fields
+            and names.get(field.physical_name, field.name) == field.name
+            and _reads_field(field, fields[field.name])
+            for field in then
+        )
+    both = held(then, now)
+    return all(e.two_nulls <= e.one_nulls and _reads(e.one, e.two) for e in both) if both else then == now
 
 
 def _reads_field(then: StructField, now: StructField) -> bool:

@@ -14,8 +14,9 @@ from headwater.change_data.schemas import VersionedDefinition
 from headwater.protocol import properties
 from headwater.protocol.actions import Metadata
 from headwater.protocol.features import supports
-from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType
+from headwater.protocol.types import DataType, StructField, StructType
 from headwater.schema import mapping
+from headwater.schema.walk import held
 from headwater.schema.widening import can_widen
 from headwater.streams.unblocking import column_changes
 
@@ -116,33 +117,25 @@ def _partitioning(metadata: Metadata, schema: StructType) -> list[str]:
 
 def _widens(old: DataType, new: DataType) -> bool:
     """Whether a column that both have took a wider type."""
-    match old, new:
-        case StructType(), StructType():
-            fields = {field.name.lower(): field for field in new}
-            return any((now := fields.get(f.name.lower())) is not None and _widens(f.type, now.type) for f in old)
-        case ArrayType(), ArrayType():
-            return _widens(old.element, new.element)
-        case MapType(), MapType():
-            return _widens(old.key, new.key) or _widens(old.value, new.value)
-    return old != new and can_widen(old, new)
+    if isinstance(old, StructType) and isinstance(new, StructType):
+        fields = {field.name.lower(): field for field in new}
+        return any((now := fields.get(f.name.lower())) is not None and _widens(f.type, now.type) for f in old)
+    both = held(old, new)
+    return any(_widens(each.one, each.two) for each in both) or not both and old != new and can_widen(old, new)
 
 
 def _reads(data: DataType, reading: DataType, *, nulls: bool, wider: bool, may_miss: bool = False) -> bool:
     """Whether files of one schema can be read with another: it has all of their columns, and what it has besides may be
     null.
     """
-
-    def nested(inner: DataType, other: DataType) -> bool:
-        return _reads(inner, other, nulls=nulls, wider=wider, may_miss=may_miss)
-
-    match data, reading:
-        case StructType(), StructType():
-            return _reads_struct(data, reading, nulls=nulls, wider=wider, may_miss=may_miss)
-        case ArrayType(), ArrayType():
-            return (nulls or reading.contains_null or not data.contains_null) and nested(data.element, reading.element)
-        case MapType(), MapType():
-            promised = nulls or reading.value_contains_null or not data.value_contains_null
-            return promised and nested(data.key, reading.key) and nested(data.value, reading.value)
+    if isinstance(data, StructType) and isinstance(reading, StructType):
+        return _reads_struct(data, reading, nulls=nulls, wider=wider, may_miss=may_miss)
+    if both := held(data, reading):
+        return all(
+            (nulls or each.two_nulls or not each.one_nulls)
+            and _reads(each.one, each.two, nulls=nulls, wider=wider, may_miss=may_miss)
+            for each in both
+        )
     return data == reading or (wider and can_widen(data, reading))
 
 

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headwater.basics.errors import HeadwaterError
-from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, format_name
-from headwater.protocol.types import ArrayType, DataType, MapType, StructType
+from headwater.protocol.columns import Path, format_name
+from headwater.protocol.types import DataType, StructType
+from headwater.schema.walk import held
 from headwater.streams.schema_log import Entry
 
 _PREFIX = "spark.databricks.delta.streaming.allowSourceColumn"
@@ -94,26 +95,22 @@ def column_changes(before: StructType, now: StructType) -> ColumnChanges:
     widened: list[str] = []
 
     def compare(old: DataType, new: DataType, path: Path) -> None:
-        match old, new:
-            case StructType(), StructType():
-                fields = {field.physical_name: field for field in new}
-                for field in old:
-                    where = (*path, field.name)
-                    following = fields.get(field.physical_name)
-                    if following is None:
-                        dropped.append(f"{format_name(where)} was dropped")
-                        continue
-                    if following.name != field.name:
-                        renamed.append(f"{format_name(where)} was renamed to {format_name((*path, following.name))}")
-                    compare(field.type, following.type, (*path, following.name))
-            case ArrayType(), ArrayType():
-                compare(old.element, new.element, (*path, ELEMENT))
-            case MapType(), MapType():
-                compare(old.key, new.key, (*path, KEY))
-                compare(old.value, new.value, (*path, VALUE))
-            case _:
-                if old != new:
-                    widened.append(f"{format_name(path)} was {old.sql()} and is {new.sql()}")
+        both = held(old, new)
+        for each in both:
+            compare(each.one, each.two, (*path, each.step))
+        if isinstance(old, StructType) and isinstance(new, StructType):
+            fields = {field.physical_name: field for field in new}
+            for field in old:
+                where = (*path, field.name)
+                following = fields.get(field.physical_name)
+                if following is None:
+                    dropped.append(f"{format_name(where)} was dropped")
+                    continue
+                if following.name != field.name:
+                    renamed.append(f"{format_name(where)} was renamed to {format_name((*path, following.name))}")
+                compare(field.type, following.type, (*path, following.name))
+        elif not both and old != new:
+            widened.append(f"{format_name(path)} was {old.sql()} and is {new.sql()}")
 
     compare(before, now, ())
     return ColumnChanges(tuple(renamed), tuple(dropped), tuple(widened))

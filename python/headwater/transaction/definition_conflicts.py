@@ -52,12 +52,13 @@ from headwater.protocol.column_metadata import (
     PHYSICAL_NAME,
     TYPE_CHANGES,
 )
-from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, format_name
+from headwater.protocol.columns import Path, format_name
 from headwater.protocol.concerns import Concern
 from headwater.protocol.features import FEATURES, supported_features
 from headwater.protocol.table_definition import TableDefinition
-from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType
+from headwater.protocol.types import DataType, StructField, StructType
 from headwater.schema.identity import is_identity
+from headwater.schema.walk import held
 
 
 class Kind(Enum):
@@ -231,29 +232,21 @@ class _Schemas:
         yield from self._types(old.type, new.type, path)
 
     def _types(self, old: DataType, new: DataType, path: Path) -> Iterator[Change]:
-        match old, new:
-            case StructType(), StructType():
-                yield from self.structs(old, new, path)
-            case ArrayType(), ArrayType():
-                if old.contains_null and not new.contains_null:
-                    yield _no_nulls_within(path)
-                yield from self._types(old.element, new.element, (*path, ELEMENT))
-            case MapType(), MapType():
-                if old.value_contains_null and not new.value_contains_null:
-                    yield _no_nulls_within(path)
-                yield from self._types(old.key, new.key, (*path, KEY))
-                yield from self._types(old.value, new.value, (*path, VALUE))
-            case _ if old != new:
-                text = f"the type of {format_name(path)} was changed from {old.sql()} to {new.sql()}"
-                yield Change(Kind.RETYPED_COLUMN, text)
+        both = held(old, new)
+        for each in both:
+            if each.one_nulls and not each.two_nulls:
+                text = f"the values within {format_name(path)} were made NOT NULL"
+                yield Change(Kind.COMPUTED_COLUMN, text)
+            yield from self._types(each.one, each.two, (*path, each.step))
+        if isinstance(old, StructType) and isinstance(new, StructType):
+            yield from self.structs(old, new, path)
+        elif not both and old != new:
+            text = f"the type of {format_name(path)} was changed from {old.sql()} to {new.sql()}"
+            yield Change(Kind.RETYPED_COLUMN, text)
 
 
 def _key(field: StructField, mode: str) -> str:
     return field.name.lower() if mode == "none" else field.physical_name.lower()
-
-
-def _no_nulls_within(path: Path) -> Change:
-    return Change(Kind.COMPUTED_COLUMN, f"the values within {format_name(path)} were made NOT NULL")
 
 
 def _added(field: StructField, path: Path) -> Change:
