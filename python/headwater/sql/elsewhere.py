@@ -36,8 +36,8 @@ _STATEMENTS = (
     _of(
         "COPY INTO <table>",
         "COPY INTO",
-        "Use INSERT INTO <table> SELECT … FROM parquet.`/files`, or csv, json and so on. A write with the options "
-        "txnAppId and txnVersion is applied once, even if it is repeated.",
+        "A stream over the folder with trigger(availableNow=True) loads each file once. For a single load, use INSERT "
+        "INTO <table> SELECT … FROM parquet.`/files`, or csv, json and so on.",
     ),
     _of(
         "FSCK REPAIR TABLE <table>",
