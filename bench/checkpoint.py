@@ -22,7 +22,7 @@ from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol, RemoveFile
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 
 #: Linux counts kilobytes, macOS bytes.
 _UNIT = 1 if sys.platform == "darwin" else 1024
@@ -45,13 +45,13 @@ def main(
         txn.add([_file("one-more.parquet")])
         if v2:
             make_v2(txn, snapshot.metadata)
-        _checkpoint(txn.commit("WRITE", {"mode": "Append"}).snapshot)
+        _checkpoint(txn.commit(Provenance("WRITE", {"mode": "Append"})).snapshot)
         if v2:
             snapshot = load_snapshot(str(table), LocalStore())
             txn = Transaction(str(table), LocalStore(), snapshot)
             txn.add([_file("another.parquet")])
             txn.remove([RemoveFile(big_log.path_of(files // 2), 1, True, True, {}, big_log.size_of(files // 2))])
-            _checkpoint(txn.commit("WRITE", {"mode": "Append"}).snapshot)
+            _checkpoint(txn.commit(Provenance("WRITE", {"mode": "Append"})).snapshot)
 
 
 def make_v2(txn: Transaction, metadata: Metadata) -> None:

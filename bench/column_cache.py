@@ -27,7 +27,7 @@ from headwater.protocol.types import PrimitiveType
 from headwater.pruning import prune
 from headwater.pruning.predicates import Column, Comparison, literal
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 
 #: 2010-01-01, a day that one of 420 files has, in days since the epoch.
 _DAY = 14_610
@@ -64,7 +64,7 @@ def _make(table: Path, files: int, v2: bool) -> None:
         before = load_snapshot(str(table), LocalStore())
         txn = Transaction(str(table), LocalStore(), before)
         make_v2(txn, before.metadata)
-        snapshot = txn.commit("SET TBLPROPERTIES", {}).snapshot
+        snapshot = txn.commit(Provenance("SET TBLPROPERTIES")).snapshot
         wait_for_maintenance()
         write_checkpoint(snapshot)
 

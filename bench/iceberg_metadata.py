@@ -25,7 +25,7 @@ from headwater.protocol.actions import AddFile, Metadata
 from headwater.protocol.types import PrimitiveType, StructField, StructType, schema_string
 from headwater.schema import mapping
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 
 _PARTITIONS = 50
 _COLUMNS = ("id", "a", "b", "c", "d", "e")
@@ -80,7 +80,7 @@ class _Table:
         txn.update_protocol(protocol_for(metadata, None))
         txn.update_metadata(metadata)
         txn.add(self._new(files))
-        self.snapshot = txn.commit("CREATE TABLE AS SELECT", {}).snapshot
+        self.snapshot = txn.commit(Provenance("CREATE TABLE AS SELECT")).snapshot
         wait_for_maintenance()
 
     def commit(self, added: int, removed: int) -> None:
@@ -92,7 +92,7 @@ class _Table:
         txn = Transaction(self._path, LocalStore(), self.snapshot)
         txn.remove([file.removal(2, True) for file in gone])
         txn.add(self._new(added))
-        self.snapshot = txn.commit("WRITE", {}).snapshot
+        self.snapshot = txn.commit(Provenance("WRITE")).snapshot
         wait_for_maintenance()
 
     def _new(self, count: int) -> list[AddFile]:

@@ -17,7 +17,7 @@ import typer
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 
 _AROUND = 50
 
@@ -41,13 +41,13 @@ def commit_all(path: str, commits: int) -> list[float]:
     txn = Transaction(path, store, None)
     txn.update_protocol(Protocol(1, 2))
     txn.update_metadata(Metadata("the-id", '{"type":"struct","fields":[]}', created_time=1))
-    snapshot = txn.commit("CREATE TABLE", {}).snapshot
+    snapshot = txn.commit(Provenance("CREATE TABLE")).snapshot
     times = []
     for number in range(commits):
         started = time.perf_counter()
         txn = Transaction(path, store, snapshot)
         txn.add([AddFile(f"part-{number:05}.parquet", {}, 1000, 1, stats='{"numRecords":1}')])
-        snapshot = txn.commit("WRITE", {"mode": "Append"}).snapshot
+        snapshot = txn.commit(Provenance("WRITE", {"mode": "Append"})).snapshot
         times.append(time.perf_counter() - started)
     return times
 

@@ -10,7 +10,7 @@ import pytest
 
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction
+from headwater.transaction import Provenance, Transaction
 from support.concurrency import bank, bare_writers
 from support.concurrency.bank_log import read_log
 from support.sparks.running import wait_for
@@ -22,7 +22,7 @@ def transfer(path: str, number: int) -> None:
     """Mark two rows, and write them with their new balances."""
     txn = Transaction(path, LocalStore(), newest(path))
     bare_writers.vectors(txn, newest(path), random.Random(number), f"t-{number}")
-    txn.commit("UPDATE", {})
+    txn.commit(Provenance("UPDATE"))
 
 
 def newest(path: str) -> Snapshot:

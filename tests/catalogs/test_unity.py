@@ -24,7 +24,7 @@ from headwater.catalogs.unity.tokens import ClientCredentials, StaticToken
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.types import parse_schema
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 from support.commits import add_file
 from support.managed_tables import TOKEN, catalog_of, create_managed, log_of
 from support.unity_server import UnityModel, serving
@@ -48,7 +48,7 @@ def test_a_life_of_tables_over_http(model):
         log = log_of(catalog, store, "c/ü x")
         txn = Transaction(log.table_path, log, load_snapshot(log.table_path, log))
         txn.add([add_file("mine")])
-        assert txn.commit("WRITE", {}).version == 1
+        assert txn.commit(Provenance("WRITE")).version == 1
         catalog.rename("s", "b", "d")
         with pytest.raises(AlreadyExists):
             catalog.rename("s", "d", "a")

@@ -33,7 +33,7 @@ from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol, RemoveFile
 from headwater.pruning.predicates import Column, Comparison, Literal
 from headwater.stores import Store
-from headwater.transaction import Transaction, maintenance
+from headwater.transaction import Provenance, Transaction, maintenance
 from support.concurrency.oracle import KINDS, Commit, Operation, judge, read_log
 from support.concurrency.stepping import Killed, Stepper
 from support.stores.memory_store import MemoryStore
@@ -69,7 +69,7 @@ class CommitProtocol(RuleBasedStateMachine):
         configuration = {"delta.isolationLevel": level, "delta.checkpointInterval": "3"}
         txn.update_metadata(Metadata("the-id", SCHEMA, ("day",), configuration, created_time=1))
         txn.add(file(f"{day}/0", day) for day in DAYS)
-        txn.commit("CREATE TABLE", {}, user_metadata="create")
+        txn.commit(Provenance("CREATE TABLE", user_metadata="create"))
 
     @precondition(lambda self: len(self.running) < MOST_AT_ONCE)
     @rule(some=st.lists(st.tuples(st.sampled_from(KINDS), st.sampled_from(DAYS)), min_size=1, max_size=3))
@@ -198,7 +198,7 @@ def write(snapshot: Snapshot, operation: Operation) -> int:
         txn.update_metadata(replace(snapshot.metadata, configuration=settings))
     elif kind != "delete":
         txn.add([file(new, day, changes_data)])
-    return txn.commit(kind.upper(), {}, user_metadata=operation.name).version
+    return txn.commit(Provenance(kind.upper(), user_metadata=operation.name)).version
 
 
 def file(path: str, day: str, changes_data: bool = True) -> AddFile:

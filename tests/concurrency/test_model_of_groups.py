@@ -26,7 +26,7 @@ from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol, RemoveFile, serialize
 from headwater.protocol.file_names import commit_name
 from headwater.stores import Store
-from headwater.transaction import Transaction
+from headwater.transaction import Provenance, Transaction
 from headwater.transaction.groups import Member, commit_together
 from headwater.transaction.undoing import undo
 from support.concurrency.stepping import Killed, Stepper
@@ -83,7 +83,7 @@ class Groups(RuleBasedStateMachine):
             configuration = {"delta.appendOnly": "true"} if path == PATHS[0] else {}
             txn.update_metadata(Metadata(f"id of {path}", SCHEMA, (), configuration, created_time=1))
             txn.add(map(file, SEEDS))
-            txn.commit("CREATE TABLE", {})
+            txn.commit(Provenance("CREATE TABLE"))
 
     @precondition(lambda self: len(self.running) < 3)
     @rule(
@@ -167,7 +167,7 @@ class Groups(RuleBasedStateMachine):
             for path in PATHS:  # a writer of ours comes by
                 txn = Transaction(path, self.disk, load_snapshot(path, self.disk))
                 txn.add([file(f"last{self.count}")])
-                txn.commit("WRITE", {})
+                txn.commit(Provenance("WRITE"))
                 self.count += 1
         groups._known.clear()
         shown = {path: files(path, self.disk) for path in PATHS}
@@ -244,7 +244,7 @@ def write(group: Group, store: Store) -> None:
         txn.add([file(group.name)])
         if seed is not None:
             txn.remove([file(seed).removal(2)])
-        members.append(Member(txn, txn.prepare("WRITE", {})))
+        members.append(Member(txn, txn.prepare(Provenance("WRITE"))))
     commit_together(members)
 
 

@@ -21,7 +21,7 @@ import pytest
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import Metadata, Protocol
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 from support.concurrency.writing import ACCOUNTS, START_BALANCE, account_file
 from support.processes import environment, python
 
@@ -102,7 +102,7 @@ def test_writers_of_all_kinds_at_once(tmp_path, capfd):
     txn.update_protocol(Protocol(1, 2))
     txn.update_metadata(Metadata("the-id", SCHEMA, ("account",), {}, created_time=1))
     txn.add(account_file(str(number), START_BALANCE) for number in range(ACCOUNTS))
-    snapshot = txn.commit("CREATE TABLE", {}, user_metadata="create").snapshot
+    snapshot = txn.commit(Provenance("CREATE TABLE", user_metadata="create")).snapshot
     writers = Writers(path, outputs)
     chance = random.Random(7)
     reads = 0

@@ -19,7 +19,7 @@ from headwater.protocol.column_metadata import COLUMN_ID, TYPE_CHANGES
 from headwater.protocol.features import CATALOG_MANAGED
 from headwater.protocol.types import PrimitiveType, StructField, StructType
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction
+from headwater.transaction import Provenance, Transaction
 
 A = StructType.of(a=PrimitiveType("long"))
 BY_NAME = {properties.COLUMN_MAPPING_MODE.name: "name"}
@@ -94,12 +94,12 @@ def test_a_transaction_commits_what_is_new(tmp_path):
         return txn
 
     clustered = table(clustered_by=[("a",)])
-    snapshot = actions_of(clustered, None).commit("CREATE TABLE", {}).snapshot
+    snapshot = actions_of(clustered, None).commit(Provenance("CREATE TABLE")).snapshot
     assert (snapshot.protocol, snapshot.metadata) == (clustered.protocol, clustered.metadata)
     assert snapshot.clustering_columns == (("a",),)
     assert not actions_of(snapshot.definition, snapshot).has_changes
     assert not actions_of(changed(snapshot.definition, description="d"), snapshot).has_changes
     again = begun(Declared(A, (), {}, clustered_by=[("a",)]), snapshot.definition)
     assert "delta.clustering" in actions_of(again, snapshot)._content.domains
-    plain = actions_of(begun(Declared(A, (), {}), snapshot.definition), snapshot).commit("REPLACE", {}).snapshot
+    plain = actions_of(begun(Declared(A, (), {}), snapshot.definition), snapshot).commit(Provenance("REPLACE")).snapshot
     assert plain.clustering_columns is None

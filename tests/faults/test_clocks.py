@@ -12,7 +12,7 @@ from headwater.log.cleanup import clean_up
 from headwater.log.history import history, version_at
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, RemoveFile
-from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 from support.faults.scenario import FEATURES, Kind
 from support.stores.memory_store import MemoryStore
 
@@ -34,12 +34,12 @@ def write(path, store, times, monkeypatch, kind):
     txn = Transaction(path, store, None)
     txn.update_protocol(kind.protocol)
     txn.update_metadata(kind.metadata)
-    committed = txn.commit("CREATE TABLE", {})
+    committed = txn.commit(Provenance("CREATE TABLE"))
     told = [committed.timestamp]
     for version in range(1, 9):
         txn = Transaction(path, store, committed.snapshot if version % 3 else load_snapshot(path, store, 0))
         txn.add([AddFile(str(version), {}, 1, 1)])
-        committed = txn.commit("WRITE", {})
+        committed = txn.commit(Provenance("WRITE"))
         told.append(committed.timestamp)
     assert wait_for_maintenance(60)
     return told
@@ -82,7 +82,7 @@ class Application:
         txn = Transaction(path, self.disk, snapshot or load_snapshot(path, self.disk))
         txn.add([AddFile(name, {}, 1, 1)])
         txn.remove(RemoveFile(removed, clock, True, True, {}, 1) for removed in removes)
-        return txn.commit("WRITE", {}, user_metadata=name)
+        return txn.commit(Provenance("WRITE", user_metadata=name))
 
     def keep_up(self, path):
         """A checkpoint of the newest version and a cleanup, by this program's clock."""
@@ -115,7 +115,7 @@ def test_two_applications_a_day_apart(monkeypatch, in_commit, maintained_by):
     txn = Transaction(path, disk, None)
     txn.update_protocol(kind.protocol)
     txn.update_metadata(kind.metadata)
-    first = txn.commit("CREATE TABLE", {}).snapshot
+    first = txn.commit(Provenance("CREATE TABLE")).snapshot
     apps = {"ahead": Application(disk, DAY, monkeypatch), "right": Application(disk, 0, monkeypatch)}
     # Racing from one snapshot, each is the loser once.
     told = [first.timestamp]

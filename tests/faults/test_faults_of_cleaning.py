@@ -26,7 +26,7 @@ from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, RemoveFile
 from headwater.statements.running import opening
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction, maintenance
+from headwater.transaction import Provenance, Transaction, maintenance
 from support.faults.faulty_store import Crash, Fault, FaultyStore, allowed
 from support.recording_statement import RecordingStatement
 from support.requests import called, create_request, create_table, data_file, schema_json
@@ -92,7 +92,7 @@ def commit(path: Path, added=(), removed=()) -> None:
         (path / name).write_bytes(DATA)
         txn.add([AddFile(name, {}, len(DATA), 5, True, STATS, deletion_vector=vector)])
     txn.remove(RemoveFile(name, 1, True, size=len(DATA)) for name in removed)
-    txn.commit("WRITE", {})
+    txn.commit(Provenance("WRITE"))
 
 
 def make(path: Path) -> None:

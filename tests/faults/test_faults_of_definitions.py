@@ -42,7 +42,7 @@ from headwater.protocol.columns import leaves
 from headwater.protocol.types import parse_schema
 from headwater.statements.registry import HANDLERS
 from headwater.statements.running import opening
-from headwater.transaction import Transaction, maintenance
+from headwater.transaction import Provenance, Transaction, maintenance
 from support.faults.faulty_store import Call, Fault, FaultyStore
 from support.faults.scenario import masked, read_commits
 from support.recording_statement import RecordingStatement
@@ -465,7 +465,7 @@ class World:
                 snapshot = load_snapshot(PATH, disk)
                 txn = Transaction(PATH, disk, snapshot)
                 txn.add([step(disk)])
-                txn.commit("WRITE", {})
+                txn.commit(Provenance("WRITE"))
             elif isinstance(step, Before):
                 assert self.run(step.steps, disk, replace(case, written=step.written, confs={})) == Ended(), step
                 _put(disk, step.files)

@@ -28,7 +28,7 @@ from headwater.statements.maintenance.health import health
 from headwater.statements.maintenance.layouts import Settings
 from headwater.statements.reads.describe import detail_row
 from headwater.stores import LocalStore
-from headwater.transaction import maintenance, wait_for_maintenance
+from headwater.transaction import Provenance, maintenance, wait_for_maintenance
 from support.iceberg_tables import ConvertedTable, at_version, normalized, random_step, read_by_pyiceberg
 
 LONG, STRING, INTEGER = PrimitiveType("long"), PrimitiveType("string"), PrimitiveType("integer")
@@ -211,7 +211,7 @@ def test_a_file_that_is_added_again_is_one_file(tmp_path, only_asked):
     for data_change in (False, True):
         txn = Transaction(str(table.path), LocalStore(), table.snapshot)
         txn.add([replace(file_of(row), data_change=data_change)])
-        table.snapshot = txn.commit("COMPUTE STATISTICS", {}).snapshot
+        table.snapshot = txn.commit(Provenance("COMPUTE STATISTICS")).snapshot
         table.convert()
         assert sum(each.live_files for each in manifests(table)) == 1
         check(table)

@@ -14,7 +14,7 @@ from headwater.basics.errors import HeadwaterError
 from headwater.cli import launch
 from headwater.log.snapshot import load_snapshot
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 from support.commits import add_file
 from support.concurrency.bank_run import peer_jars
 from support.managed_tables import TOKEN, catalog_of, create_managed, log_of
@@ -93,7 +93,7 @@ def write(catalog, store):
         txn.set_transaction("headwater", number)
         txn.add([add_file(f"mine-{number}")])
         try:
-            txn.commit("WRITE", {})
+            txn.commit(Provenance("WRITE"))
         except HeadwaterError as error:
             if error.condition != "DELTA_METADATA_CHANGED":
                 raise

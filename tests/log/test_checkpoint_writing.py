@@ -23,7 +23,7 @@ from headwater.protocol.actions import (
 )
 from headwater.protocol.types import DecimalType, PrimitiveType, StructField, StructType, schema_string
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 
 NOW = 1_700_000_000_000
 WEEK = 7 * 24 * 3600 * 1000
@@ -66,7 +66,7 @@ def table(path, protocol=FEATURES, schema=SCHEMA, **configuration):
     settings = {f"delta.{name.replace('_', '.')}": value for name, value in configuration.items()}
     txn.update_metadata(Metadata("id", schema_string(schema), ("day",), settings, "t", "d", 5))
     txn.add([file("a", "2020-01-01", json.dumps(STATS)), file("gone", "2020-01-02"), file("long-gone", None)])
-    snapshot = txn.commit("CREATE TABLE AS SELECT", {}).snapshot
+    snapshot = txn.commit(Provenance("CREATE TABLE AS SELECT")).snapshot
     txn = Transaction(str(path), LocalStore(), snapshot)
     txn.set_transaction("app", 7)
     if "domainMetadata" in (protocol.writer_features or ()):
@@ -80,7 +80,7 @@ def table(path, protocol=FEATURES, schema=SCHEMA, **configuration):
     )
     vector = VECTOR if "deletionVectors" in (protocol.writer_features or ()) else None
     txn.add([AddFile("b", {"day": None}, 100, 7, deletion_vector=vector, tags={"k": "v"})])
-    snapshot = txn.commit("WRITE", {}).snapshot
+    snapshot = txn.commit(Provenance("WRITE")).snapshot
     wait_for_maintenance()
     return snapshot
 
@@ -332,7 +332,7 @@ def test_transactions_expire(tmp_path, retention, expected):
     hour = 3_600_000
     for app, updated in (("new", now - hour + 60_000), ("old", now - hour - 1), ("timeless", None)):
         txn.add_action(SetTransaction(app, 1, updated))
-    snapshot = txn.commit("WRITE", {}).snapshot
+    snapshot = txn.commit(Provenance("WRITE")).snapshot
     wait_for_maintenance()
     assert set(snapshot.set_transactions) == {"app", *expected}
     write_checkpoint(snapshot)
@@ -343,7 +343,7 @@ def test_an_empty_table_has_a_checkpoint(tmp_path):
     txn = Transaction(str(tmp_path / "t"), LocalStore(), None)
     txn.update_protocol(FEATURES)
     txn.update_metadata(Metadata("id", schema_string(StructType()), configuration={"delta.checkpointPolicy": "v2"}))
-    snapshot = txn.commit("CREATE TABLE", {}).snapshot
+    snapshot = txn.commit(Provenance("CREATE TABLE")).snapshot
     wait_for_maintenance()
     assert write_checkpoint(snapshot).num_adds == 0
     assert without_commits(snapshot).num_files == 0
@@ -385,11 +385,11 @@ def test_every_tenth_version_has_one_and_other_engines_read_it(tmp_path):
     txn = Transaction(str(tmp_path / "t"), LocalStore(), None)
     txn.update_protocol(Protocol(1, 2))
     txn.update_metadata(Metadata("id", schema_string(SCHEMA), ("day",), created_time=5))
-    snapshot = txn.commit("CREATE TABLE", {}).snapshot
+    snapshot = txn.commit(Provenance("CREATE TABLE")).snapshot
     for version in range(1, 13):
         txn = Transaction(snapshot.table_path, LocalStore(), snapshot)
         txn.add([file(f"day=2020-01-{version:02d}/f{version}", f"2020-01-{version:02d}", json.dumps(STATS))])
-        snapshot = txn.commit("WRITE", {}).snapshot
+        snapshot = txn.commit(Provenance("WRITE")).snapshot
     assert wait_for_maintenance(60)
     copy = tmp_path / "copy"
     shutil.copytree(tmp_path / "t", copy)

@@ -6,7 +6,7 @@ from headwater.log.checksums import read_checksum, write_checksum
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol, SetTransaction
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 
 PROTOCOL = Protocol(1, 7, None, frozenset({"domainMetadata", "inCommitTimestamp"}))
 
@@ -21,7 +21,7 @@ def snapshot(tmp_path):
     txn.set_transaction("app", 4)
     txn.add_action(DomainMetadata("mine", "{}"))
     txn.add([AddFile("a", {}, 10, 1), AddFile("b", {}, 20, 1)])
-    committed = txn.commit("CREATE TABLE AS SELECT", {})
+    committed = txn.commit(Provenance("CREATE TABLE AS SELECT"))
     assert wait_for_maintenance(60)
     yield committed.snapshot
     wait_for_maintenance()

@@ -8,7 +8,7 @@ from headwater.log.log_compaction import COMMITS, compaction_is_due, write_compa
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol, RemoveFile, serialize
 from headwater.protocol.file_names import commit_name, compaction_name
-from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 from support.stores.memory_store import MemoryStore
 
 PATH = "/compacted"
@@ -71,7 +71,7 @@ def test_commits_are_followed_by_one(store):
     for version in range(COMMITS + 1, 2 * COMMITS + 1):
         txn = Transaction(PATH, store, snapshot)
         txn.add([file(f"f{version}")])
-        snapshot = txn.commit("WRITE", {}).snapshot
+        snapshot = txn.commit(Provenance("WRITE")).snapshot
     assert wait_for_maintenance(60)
     assert f"{LOG}/{compaction_name(COMMITS + 1, 2 * COMMITS)}" in store.files
     ranges = load_snapshot(PATH, store).segment.ranges

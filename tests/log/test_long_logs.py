@@ -12,7 +12,7 @@ from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol, serialize
 from headwater.protocol.file_names import commit_name
 from headwater.stores import LocalStore, Store
-from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 from support.stores.memory_store import MemoryStore
 
 REQUEST_SECONDS = 0.02
@@ -91,7 +91,7 @@ def test_a_local_log_is_not_listed_for_what_is_new(tmp_path):
     for _ in range(3):
         txn = Transaction(path, store, snapshot)
         txn.add([AddFile(txn.id, {}, 1, 1)])
-        last = txn.commit("WRITE", {})  # after a lost race, the winners of which are found by name too
+        last = txn.commit(Provenance("WRITE"))  # after a lost race, the winners of which are found by name too
     assert last.version == 10
     assert store.listings == 0
     assert wait_for_maintenance(60)

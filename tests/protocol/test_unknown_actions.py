@@ -19,7 +19,7 @@ from headwater.log.log_compaction import COMMITS, write_compaction
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, DomainMetadata
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 
 SCHEMA = json.dumps(
     {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {"theirs": {"x": 1}}}]}
@@ -98,7 +98,7 @@ def check(snapshot):
 def append(snapshot, name):
     txn = Transaction(snapshot.table_path, snapshot.store, snapshot)
     txn.add([AddFile(name, {}, 1, 1)])
-    return txn.commit("WRITE", {}).snapshot
+    return txn.commit(Provenance("WRITE")).snapshot
 
 
 def test_what_is_unknown_is_passed_over_and_what_is_state_stays(path):
@@ -116,7 +116,7 @@ def test_the_metadatas_own_fields_are_written_again(path):
     snapshot = load_snapshot(path, LocalStore())
     txn = Transaction(path, LocalStore(), snapshot)
     txn.update_metadata(replace(snapshot.metadata, description="ours"))
-    version = txn.commit("CHANGE", {}).version
+    version = txn.commit(Provenance("CHANGE")).version
     lines = (Path(path) / "_delta_log" / f"{version:020d}.json").read_text().splitlines()
     (metadata,) = [action["metaData"] for action in map(json.loads, lines) if "metaData" in action]
     assert metadata["theirs"] == {"kept": True}
@@ -132,7 +132,7 @@ def test_a_blind_append_by_a_word_we_do_not_know_is_none(path):
     """Their appends of version 1 say nothing of what they read: who read the table loses to them, and is told."""
     txn = Transaction(path, LocalStore(), load_snapshot(path, LocalStore(), 0))
     txn.add([AddFile("ours", {}, 1, 1)])
-    assert txn.commit("WRITE", {}).version == 3
+    assert txn.commit(Provenance("WRITE")).version == 3
 
 
 def test_a_compacted_log_has_it_too(path):

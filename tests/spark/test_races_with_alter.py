@@ -14,7 +14,7 @@ from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import Metadata
 from headwater.protocol.types import StructType, schema_string
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction
+from headwater.transaction import Provenance, Transaction
 from support.gates import Gate, register
 
 COLUMNS = "id INT, n INT"
@@ -74,7 +74,7 @@ def change(path: str, changed: Any) -> None:
     metadata = changed(snapshot.metadata, snapshot.schema)
     txn.update_protocol(protocol_for(metadata, snapshot.protocol))
     txn.update_metadata(metadata)
-    txn.commit("ALTER", {})
+    txn.commit(Provenance("ALTER"))
 
 
 def test_each_goes_on_runs_again_or_says_why(spark: SparkSession, rows: Any, tmp_path: Any, gate: Gate) -> None:

@@ -11,7 +11,7 @@ import pytest
 from headwater.log.files import file_of
 from headwater.log.snapshot import load_snapshot
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction
+from headwater.transaction import Provenance, Transaction
 from support.iceberg_tables import read_by_pyiceberg
 from support.requests import actions
 
@@ -32,7 +32,7 @@ def tag_as_cube(path: Path, cube: str) -> None:
         if not file["tags"]:
             tags = {"ZCUBE_ID": cube, "ZCUBE_ZORDER_BY": '["id"]'}
             txn.add_action(replace(file_of(file), tags=tags, clustering_provider="liquid"))
-    txn.commit("OPTIMIZE", {})
+    txn.commit(Provenance("OPTIMIZE"))
 
 
 def leaves(path: Path) -> int:

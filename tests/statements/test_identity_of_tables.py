@@ -26,9 +26,9 @@ from headwater.statements.begin_and_commit import begin_transaction, commit_tran
 from headwater.statements.maintenance.vacuum import vacuum
 from headwater.statements.running.committing import commit, transaction
 from headwater.statements.running.open_transactions import OpenTransaction, open_since
-from headwater.statements.running.opening import Options, open_snapshot
+from headwater.statements.running.opening import open_snapshot
 from headwater.stores import LocalStore, is_same_place, may_be_same_place, store_for
-from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 from support.commits import SCHEMA, add_file
 from support.recording_statement import RecordingStatement
 
@@ -49,7 +49,7 @@ def table(path) -> str:
     settings = {"delta.deletedFileRetentionDuration": "interval 0 hours"}
     txn.update_metadata(Metadata(f"id of {path}", schema_string(SCHEMA), (), settings, created_time=1))
     txn.add([add_file("0")])
-    txn.commit("CREATE TABLE", {})
+    txn.commit(Provenance("CREATE TABLE"))
     return str(path)
 
 
@@ -74,7 +74,7 @@ class Session:
         def insert(statement):
             txn = transaction(path, statement, open_snapshot(path, statement))
             txn.add([add_file(name)])
-            commit(txn, statement, Options(None), "WRITE", {}, {})
+            commit(txn, statement, Provenance("WRITE"))
 
         self.run(insert)
 

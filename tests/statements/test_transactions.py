@@ -30,10 +30,10 @@ from headwater.statements.reads import scans
 from headwater.statements.registry import CALLS, HANDLERS
 from headwater.statements.running import open_transactions
 from headwater.statements.running.committing import commit, removals, transaction
-from headwater.statements.running.opening import CACHE, Options, locate, open_snapshot
+from headwater.statements.running.opening import CACHE, locate, open_snapshot
 from headwater.statements.running.recovery import recover_commit
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 from headwater.transaction.only_read import OnlyRead
 from headwater.transaction.undoing import undo
 from support.commits import SCHEMA, add_file, metadata
@@ -61,7 +61,7 @@ def table(path, features=frozenset(), **configuration) -> str:
     settings = {name.replace("_", "."): value for name, value in configuration.items()}
     txn.update_metadata(Metadata(f"id of {path}", schema_string(SCHEMA), (), settings, created_time=1))
     txn.add([add_file("0")])
-    txn.commit("CREATE TABLE", {})
+    txn.commit(Provenance("CREATE TABLE"))
     return str(path)
 
 
@@ -104,7 +104,7 @@ class Session:
         def insert(statement):
             txn = transaction(path, statement, open_snapshot(path, statement))
             txn.add([add_file(name) for name in names])
-            return commit(txn, statement, Options(None), "WRITE", {}, {"numFiles": len(names)})
+            return commit(txn, statement, Provenance("WRITE", {}, {"numFiles": len(names)}))
 
         return self.run(insert)
 
@@ -123,7 +123,7 @@ class Session:
             txn.add([add_file(name) for name in new])
             for name in changes:
                 txn.add_action(AddCDCFile(name, {}, 1))
-            return commit(txn, statement, Options(None), "UPDATE", {}, {"numFiles": len(new)})
+            return commit(txn, statement, Provenance("UPDATE", {}, {"numFiles": len(new)}))
 
         return self.run(rewrite)
 
@@ -378,7 +378,7 @@ def test_what_an_answer_follows_from_is_checked(tmp_path, name):
             txn.update_protocol(Protocol(1, 2))
             txn.update_metadata(metadata(partitioned=True))
         txn.add([file])
-        txn.commit("WRITE", {})
+        txn.commit(Provenance("WRITE"))
 
     add(None, add_file("1", day="1"))
     ask, session = answers_of(path)[name], Session()

@@ -26,11 +26,12 @@ from headwater.protocol.types import schema_string
 from headwater.statements.begin_and_commit import begin_transaction, commit_transaction, rollback_transaction
 from headwater.statements.running.committing import commit, removals, transaction
 from headwater.statements.running.created_tables import created_table
-from headwater.statements.running.opening import Options, open_snapshot
+from headwater.statements.running.opening import open_snapshot
 from headwater.statements.running.recovery import recover_commit
 from headwater.statements.tables.create import create_table
 from headwater.stores import LocalStore
 from headwater.transaction import wait_for_maintenance
+from headwater.transaction.commit_info import Provenance
 from headwater.transaction.undoing import undo
 from support.commits import SCHEMA, add_file
 from support.recording_statement import RecordingStatement
@@ -100,7 +101,7 @@ class Session:
             path.mkdir(exist_ok=True)
             for name in added:
                 (path / name).write_text("rows")
-            return commit(txn, statement, Options(None), "UPDATE" if removed else "WRITE", {})
+            return commit(txn, statement, Provenance("UPDATE" if removed else "WRITE"))
 
         return self.run(change)
 

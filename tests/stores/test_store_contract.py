@@ -14,7 +14,7 @@ from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol
 from headwater.stores import FileInfo, HadoopStore, LocalStore, Store, store_for
 from headwater.stores.interface import StoreOver
-from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 from support.stores.fake_hadoop import FakeHadoop
 from support.stores.memory_store import MemoryStore
 from support.stores.store_contract import StoreContract
@@ -175,7 +175,7 @@ def test_a_setting_names_the_store_of_a_scheme(named):
     txn.update_protocol(Protocol(1, 2))
     txn.update_metadata(Metadata("the-id", '{"type":"struct","fields":[]}', created_time=1))
     txn.add([AddFile("a", {}, 1, 1)])
-    txn.commit("WRITE", {})
+    txn.commit(Provenance("WRITE"))
     assert load_snapshot(path, store).num_files == 1
     assert wait_for_maintenance(60)
 

@@ -24,7 +24,7 @@ from headwater.streams.initial import InitialSnapshots
 from headwater.streams.limits import Limits
 from headwater.streams.offsets import BASE, Offset, parse_offset
 from headwater.streams.source import Reading
-from headwater.transaction import Transaction
+from headwater.transaction import Provenance, Transaction
 from support.commits import add_file, remove_file
 from support.drawing import STEADY
 from support.streams import Source
@@ -289,7 +289,7 @@ def test_excluded_paths_of_changes(source):
     source.commit(*(add_file(f"f{i}") for i in range(3)))
     txn = Transaction(source.path, source.store, source.snapshot)
     txn.update_metadata(replace(txn.metadata, configuration={"delta.enableChangeDataFeed": "true"}))
-    txn.commit("SET TBLPROPERTIES", {})
+    txn.commit(Provenance("SET TBLPROPERTIES"))
     stream = source.stream(Reading(reads_changes=True, excludes=re.compile("1$")))
     begin = stream.begin(None)
     for most, expected in ((2, ["f0"]), (9, ["f0", "f2"])):

@@ -12,7 +12,7 @@ from headwater.log.snapshot_cache import SnapshotCache
 from headwater.protocol.actions import AddFile, Metadata, Protocol, RemoveFile
 from headwater.protocol.types import PrimitiveType, StructField, StructType, schema_string
 from headwater.stores import LocalStore, Store
-from headwater.transaction import Committed, Transaction, wait_for_maintenance
+from headwater.transaction import Committed, Provenance, Transaction, wait_for_maintenance
 
 SCHEMA = StructType((StructField("id", PrimitiveType("long")), StructField("day", PrimitiveType("string"))))
 
@@ -42,13 +42,13 @@ def create(
     txn = Transaction(path, store or LocalStore(), None, cache)
     txn.update_protocol(protocol or Protocol(1, 2))
     txn.update_metadata(metadata(**settings))
-    return txn.commit("CREATE TABLE", {})
+    return txn.commit(Provenance("CREATE TABLE"))
 
 
 def append(snapshot: Snapshot, *paths: str, store: Store | None = None, **commit) -> Committed:
     txn = Transaction(snapshot.table_path, store or snapshot.store, snapshot)
     txn.add(add_file(path) for path in paths)
-    return txn.commit("WRITE", {"mode": "Append"}, **commit)
+    return txn.commit(Provenance("WRITE", {"mode": "Append"}), **commit)
 
 
 def edit_log(table: Path, edit: Callable[[dict[str, Any]], None]) -> None:

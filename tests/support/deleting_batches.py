@@ -25,7 +25,7 @@ from headwater.statements.upserts.deleted_keys import Companion, Note, Rememberi
 from headwater.statements.upserts.events import Events
 from headwater.statements.writes.upsert_options import upsert_of
 from headwater.stores import Store
-from headwater.transaction import Transaction
+from headwater.transaction import Provenance, Transaction
 from support.faults.scenario import read_commits
 from support.recording_statement import RecordingStatement
 from support.requests import data_file
@@ -72,7 +72,7 @@ class World:
         settings = {} if retention is None else {"delta.setTransactionRetentionDuration": retention}
         txn.update_protocol(Protocol(1, 2))
         txn.update_metadata(Metadata("t", schema_string(ROWS), (), settings, created_time=1))
-        txn.commit("CREATE", {})
+        txn.commit(Provenance("CREATE"))
 
     def set_store(self, store: Store) -> None:
         """Have all calls go to another store from now on."""
@@ -154,7 +154,7 @@ class Batch(RecordingStatement):
         txn.add([AddFile(f"rows-{self.name}.parquet", {}, 1, 1)])
         txn.set_transaction(self.world.companion.application, self.number)
         try:
-            txn.commit("MERGE", {}, user_metadata=self.name)
+            txn.commit(Provenance("MERGE", user_metadata=self.name))
         except HeadwaterError as error:
             if error.condition == "DELTA_CONCURRENT_TRANSACTION":
                 return False

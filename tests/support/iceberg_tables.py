@@ -26,7 +26,7 @@ from headwater.protocol.actions import AddFile, Metadata
 from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType, schema_string
 from headwater.schema import mapping
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction
+from headwater.transaction import Provenance, Transaction
 
 CONVERTED = {
     "delta.columnMapping.mode": "name",
@@ -52,7 +52,7 @@ class ConvertedTable:
         txn.update_metadata(metadata)
         path.mkdir(parents=True, exist_ok=True)
         self.files: dict[str, list[Row]] = {}
-        self.snapshot: Snapshot = txn.commit("CREATE TABLE", {}).snapshot
+        self.snapshot: Snapshot = txn.commit(Provenance("CREATE TABLE")).snapshot
 
     @property
     def rows(self) -> list[Row]:
@@ -71,7 +71,7 @@ class ConvertedTable:
             ).removal(2, data_change)
             for path in gone
         )
-        self.snapshot = txn.commit("WRITE", {}).snapshot
+        self.snapshot = txn.commit(Provenance("WRITE")).snapshot
         for path in gone:
             del self.files[path]
         self.files |= {file.path: rows for file, rows in added}
@@ -107,7 +107,7 @@ class ConvertedTable:
                 configuration=configuration,
             )
         )
-        self.snapshot = txn.commit("REPLACE TABLE", {}).snapshot
+        self.snapshot = txn.commit(Provenance("REPLACE TABLE")).snapshot
 
     def convert(self) -> int | None:
         return convert(self.snapshot)

@@ -10,7 +10,7 @@ from headwater.catalogs.unity.tables import NewUnityTable, Staging, UnityCatalog
 from headwater.catalogs.unity.tokens import StaticToken
 from headwater.protocol.actions import Metadata, Protocol
 from headwater.stores import Store
-from headwater.transaction import Committed, Transaction
+from headwater.transaction import Committed, Provenance, Transaction
 from support.commits import metadata
 from support.unity_server import UnityModel
 
@@ -36,7 +36,7 @@ def create_managed(
     protocol, its_metadata = definition_of(staging, **more)
     txn.update_protocol(protocol)
     txn.update_metadata(its_metadata)
-    return txn.commit("CREATE TABLE", {})
+    return txn.commit(Provenance("CREATE TABLE"))
 
 
 def log_of(catalog: UnityCatalog, store: Store, name: str = "t") -> RatifiedLog:

@@ -11,7 +11,7 @@ from headwater.stores import LocalStore, Store
 from headwater.streams.commits import Commits
 from headwater.streams.initial import InitialSnapshots
 from headwater.streams.source import Reading, TableStream
-from headwater.transaction import Transaction
+from headwater.transaction import Provenance, Transaction
 from support.commits import metadata
 
 
@@ -28,7 +28,7 @@ class Source:
         txn = Transaction(self.path, self.store, None)
         txn.update_protocol(Protocol(1, 2))
         txn.update_metadata(replace(metadata(), id=table_id))
-        txn.commit("CREATE TABLE", {})
+        txn.commit(Provenance("CREATE TABLE"))
 
     @property
     def snapshot(self) -> Snapshot:
@@ -41,7 +41,7 @@ class Source:
         for action in actions:
             if isinstance(action, RemoveFile):
                 txn.remove([action])
-        return txn.commit("WRITE", {"mode": "Append"}).version
+        return txn.commit(Provenance("WRITE", {"mode": "Append"})).version
 
     def stream(self, reading: Reading | None = None) -> TableStream:
         """A stream as a process that was just started sees it."""

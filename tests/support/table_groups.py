@@ -12,7 +12,7 @@ from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import Metadata, Protocol, RemoveFile, serialize
 from headwater.protocol.file_names import commit_name
 from headwater.protocol.types import schema_string
-from headwater.transaction import Transaction
+from headwater.transaction import Provenance, Transaction
 from headwater.transaction.groups import Member
 from headwater.transaction.undoing import undo
 from support.commits import SCHEMA, add_file
@@ -42,7 +42,7 @@ def tables(*paths: str, **configuration: str) -> MemoryStore:
         txn.update_protocol(Protocol(1, 2))
         txn.update_metadata(Metadata(f"id of {path}", schema_string(SCHEMA), (), configuration, created_time=1))
         txn.add([add_file("0")])
-        txn.commit("CREATE TABLE", {})
+        txn.commit(Provenance("CREATE TABLE"))
     return store
 
 
@@ -67,7 +67,7 @@ def removal(path, store, name) -> RemoveFile:
 
 
 def member(txn) -> Member:
-    return Member(txn, txn.prepare("WRITE", {}))
+    return Member(txn, txn.prepare(Provenance("WRITE")))
 
 
 def files(path, store) -> set[str]:

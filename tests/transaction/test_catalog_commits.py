@@ -15,7 +15,7 @@ from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.commits import commit_info_of
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.file_names import commit_name
-from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 from support.commits import add_file
 from support.managed_tables import TOKEN, catalog_of, create_managed, log_of
 from support.stores.memory_store import MemoryStore
@@ -100,7 +100,7 @@ class Table:
         snapshot = load_snapshot(log.table_path, log)
         txn = Transaction(log.table_path, log, snapshot, **settings)
         txn.add([add_file(name)])
-        return txn.commit("WRITE", {}).version
+        return txn.commit(Provenance("WRITE")).version
 
     def record(self, *versions: int) -> None:
         """Have the catalog know some commits still, as if nobody had reported that they are published."""
@@ -206,7 +206,7 @@ def test_a_commit_that_loses_the_race_follows_the_winner(table, script):
     wire.script = [*script]
     txn = Transaction(log.table_path, log, snapshot)
     txn.add([add_file("mine")])
-    assert txn.commit("WRITE", {}).version == 2
+    assert txn.commit(Provenance("WRITE")).version == 2
     assert table.paths() == ["mine", "winner"]
     assert len(table.staged()) == 2  # what lost is deleted
 
@@ -336,7 +336,7 @@ def test_changes_of_the_definition_go_with_the_commit(table):
     before = snapshot.metadata.configuration
     now = {key: value for key, value in before.items() if key != "delta.checkpointPolicy"} | {"team": "a"}
     txn.update_metadata(replace(snapshot.metadata, configuration=now))
-    txn.commit("SET TBLPROPERTIES", {})
+    txn.commit(Provenance("SET TBLPROPERTIES"))
     assert table.server.properties == now
 
 
@@ -347,7 +347,7 @@ def test_what_the_catalog_needs_stays(table):
     now = {**snapshot.metadata.configuration, "delta.enableInCommitTimestamps": "false"}
     txn.update_metadata(replace(snapshot.metadata, configuration=now))
     with pytest.raises(HeadwaterError, match="DELTA_CANNOT_MODIFY_CATALOG_MANAGED_DEPENDENCIES"):
-        txn.commit("SET TBLPROPERTIES", {})
+        txn.commit(Provenance("SET TBLPROPERTIES"))
     assert table.server.latest == 0
 
 
@@ -367,7 +367,7 @@ def test_a_table_that_took_the_name_is_another_one(table):
     txn = Transaction(log.table_path, log, snapshot)
     txn.add([add_file("mine")])
     with pytest.raises(HeadwaterError):
-        txn.commit("WRITE", {})
+        txn.commit(Provenance("WRITE"))
     assert table.paths() == []
 
 

@@ -5,7 +5,7 @@ import pytest
 from headwater.basics.errors import HeadwaterError
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.file_names import commit_name, log_directory
-from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 from headwater.transaction.committers import CommitFile, Committer, Lost, Made, StoreCommitter, Unknown
 from support.commits import add_file, create, metadata
 from support.stores.memory_store import MemoryStore
@@ -20,6 +20,8 @@ class StagingCommitter:
         taken the version; ``fail``: nothing is done; ``vanish`` and ``stand``: nobody knows, and it is not there, or
         it is.
     """
+
+    rows_version = None
 
     def __init__(self, store: MemoryStore, *script: str):
         self.store, self.script = store, list(script)
@@ -56,7 +58,7 @@ class StagingCommitter:
     def take(self, version):
         other = Transaction(PATH, self.store, load_snapshot(PATH, self.store))
         other.add([add_file(f"other-{version}")])
-        other.commit("WRITE", {})
+        other.commit(Provenance("WRITE"))
 
     @staticmethod
     def _published(version):
@@ -72,7 +74,7 @@ def table():
 def append(snapshot, committer: Committer, **settings):
     txn = Transaction(PATH, snapshot.store, snapshot, committer=committer, **settings)
     txn.add([add_file("mine")])
-    return txn.commit("WRITE", {}), txn
+    return txn.commit(Provenance("WRITE")), txn
 
 
 def paths(store):
@@ -112,7 +114,7 @@ def test_a_commit_that_loses_to_a_conflict_ends(table):
     txn.follow_directly()
     txn.add([add_file("mine")])
     with pytest.raises(HeadwaterError, match="DELTA_METADATA_CHANGED"):
-        txn.commit("WRITE", {})
+        txn.commit(Provenance("WRITE"))
     assert paths(table.store) == ["other-1"]
 
 
@@ -147,5 +149,5 @@ def test_a_new_table_is_made_by_its_committer_too():
     txn = Transaction(PATH, store, None, committer=StagingCommitter(store))
     txn.update_protocol(create(f"{PATH}/other", store).snapshot.protocol)
     txn.update_metadata(metadata())
-    assert txn.commit("CREATE TABLE", {}).version == 0
+    assert txn.commit(Provenance("CREATE TABLE")).version == 0
     assert wait_for_maintenance(60)

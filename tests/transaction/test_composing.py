@@ -14,7 +14,7 @@ from headwater.log.files import file_of, vector_of
 from headwater.log.snapshot import Snapshot, load_snapshot, table_exists
 from headwater.protocol.actions import AddFile, Protocol
 from headwater.stores import LocalStore, Store
-from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 from headwater.transaction.composing import composed
 from headwater.transaction.pending import PendingLog
 from headwater.transaction.row_level import Mark
@@ -31,7 +31,7 @@ def path(tmp_path) -> str:
     created = create(path, protocol=_VECTORS, delta_enableDeletionVectors="true").snapshot
     txn = Transaction(path, created.store, created)
     txn.add([add_file("one"), add_file("two")])
-    txn.commit("WRITE", {})
+    txn.commit(Provenance("WRITE"))
     assert wait_for_maintenance(60)
     return path
 
@@ -70,7 +70,7 @@ class Statement:
         return self
 
     def commit(self) -> int:
-        return self.txn.commit("STATEMENT", {}).version
+        return self.txn.commit(Provenance("STATEMENT")).version
 
 
 def rows_gone(snapshot: Snapshot, name: str) -> BitMap64:
@@ -80,7 +80,7 @@ def rows_gone(snapshot: Snapshot, name: str) -> BitMap64:
 
 
 def commit(log: PendingLog) -> Snapshot:
-    composed(log, None).commit("TRANSACTION", {})
+    composed(log, None).commit(Provenance("TRANSACTION"))
     return load_snapshot(log.table_path, LocalStore())
 
 

@@ -29,7 +29,7 @@ from headwater.pruning.predicates import Predicate
 from headwater.schema import mapping
 from headwater.schema.identity import identity_metadata, with_high_water_marks
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 from headwater.transaction.conflicts import Intent, Reads, WinningCommit, Writes, check
 from headwater.transaction.definition_conflicts import Kind, changes_marks_only, definition_changes
 from support.predicate_text import parse_predicate
@@ -322,14 +322,14 @@ def create(path, table=OLD, protocol=PROTOCOL):
     txn = Transaction(path, LocalStore(), None)
     txn.update_protocol(protocol)
     txn.update_metadata(table)
-    return txn.commit("CREATE TABLE", {}).snapshot
+    return txn.commit(Provenance("CREATE TABLE")).snapshot
 
 
 def alter(snapshot, table):
     txn = Transaction(snapshot.table_path, snapshot.store, load_snapshot(snapshot.table_path, snapshot.store))
     txn.update_protocol(protocol_for(table, txn.protocol))
     txn.update_metadata(table)
-    return txn.commit("ALTER", {})
+    return txn.commit(Provenance("ALTER"))
 
 
 def append(snapshot, *files, **settings):
@@ -352,7 +352,7 @@ def test_an_append_that_lost_to_in_commit_timestamps_is_stamped(path, monkeypatc
     with monkeypatch.context() as ahead:
         ahead.setattr("headwater.basics.clock.milliseconds", lambda: 9_999_999_999_000)
         alter(snapshot, metadata(delta__enableInCommitTimestamps="true"))
-    committed = late.commit("WRITE", {})
+    committed = late.commit(Provenance("WRITE"))
     assert lines(path, 2)[0]["commitInfo"]["inCommitTimestamp"] == 9_999_999_999_001
     assert [kind for line in lines(path, 2) for kind in line] == ["commitInfo", "add"]
     assert (committed.version, committed.timestamp) == (2, 9_999_999_999_001)
@@ -362,7 +362,7 @@ def test_an_append_that_lost_to_no_more_timestamps_is_not_stamped(path):
     snapshot = create(path, metadata(delta__enableInCommitTimestamps="true"), feature("inCommitTimestamp"))
     late = append(snapshot)
     alter(snapshot, OLD)
-    late.commit("WRITE", {})
+    late.commit(Provenance("WRITE"))
     assert "inCommitTimestamp" not in lines(path, 2)[0]["commitInfo"]
 
 
@@ -372,11 +372,11 @@ def test_the_definition_of_the_newest_winner_counts(path):
     late = append(snapshot)
     alter(snapshot, replace(OLD, description="1"))
     alter(snapshot, metadata(StructType((*BASE, column("new"))), mine="1"))
-    assert late.commit("WRITE", {}).version == 3
+    assert late.commit(Provenance("WRITE")).version == 3
     late = append(snapshot)
     alter(snapshot, metadata(StructType((*BASE, column("new", INT)))))
     with pytest.raises(HeadwaterError, match="the type of new was changed") as raised:
-        late.commit("WRITE", {})
+        late.commit(Provenance("WRITE"))
     assert raised.value.parameters["version"] == "4"
 
 
@@ -392,7 +392,7 @@ def test_what_the_winners_definition_forbids_is_refused(path, monkeypatch):
 
     monkeypatch.setattr("headwater.transaction.prepared.check_writable", check_writable)
     with pytest.raises(HeadwaterError, match="DELTA_UNSUPPORTED_FEATURES_FOR_WRITE"):
-        late.commit("WRITE", {})
+        late.commit(Provenance("WRITE"))
 
 
 def by_text(sql: str, schema: str) -> Predicate:
@@ -417,10 +417,10 @@ def test_statistics_prove_a_constraint(path, low, nulls, check, goes_on):
     late = append(snapshot, replace(NEW, stats=json.dumps(stats)), parse_condition=by_text)
     alter(snapshot, metadata(delta__constraints__c=check))
     if goes_on:
-        assert late.commit("WRITE", {}).version == 2
+        assert late.commit(Provenance("WRITE")).version == 2
     else:
         with pytest.raises(HeadwaterError, match="the CHECK constraint c"):
-            late.commit("WRITE", {})
+            late.commit(Provenance("WRITE"))
 
 
 def test_a_constraint_that_cannot_be_evaluated_stops_an_append(path):
@@ -429,7 +429,7 @@ def test_a_constraint_that_cannot_be_evaluated_stops_an_append(path):
     alter(snapshot, metadata(delta__constraints__c="id > 0"))
     for txn in late:
         with pytest.raises(HeadwaterError, match="DELTA_METADATA_CHANGED"):
-            txn.commit("WRITE", {})
+            txn.commit(Provenance("WRITE"))
 
 
 @pytest.mark.parametrize(("stats", "goes_on"), [(NEW.stats, True), ('{"numRecords":2}', False), (None, False)])
@@ -438,10 +438,10 @@ def test_statistics_prove_not_null(path, stats, goes_on):
     late = append(snapshot, replace(NEW, stats=stats))
     alter(snapshot, having(column("id", nullable=False), DAY, PLACE, TAGS))
     if goes_on:
-        assert late.commit("WRITE", {}).version == 2
+        assert late.commit(Provenance("WRITE")).version == 2
     else:
         with pytest.raises(HeadwaterError, match="made NOT NULL"):
-            late.commit("WRITE", {})
+            late.commit(Provenance("WRITE"))
 
 
 def test_identity_values_survive_a_comment_but_not_other_values(path):
@@ -450,21 +450,21 @@ def test_identity_values_survive_a_comment_but_not_other_values(path):
     for txn in (late, later):
         txn.update_metadata(NUMBERED_ON)
     alter(snapshot, replace(NUMBERED, description="text"))
-    committed = late.commit("WRITE", {})
+    committed = late.commit(Provenance("WRITE"))
     (n,) = [f for f in committed.snapshot.schema if f.name == "n"]
     assert (n.metadata[IDENTITY_HIGH_WATER_MARK], committed.snapshot.metadata.description) == (3, "text")
     with pytest.raises(HeadwaterError, match="values were generated for the identity column n"):
-        later.commit("WRITE", {})
-    assert append(snapshot).commit("WRITE", {}).version == 3
+        later.commit(Provenance("WRITE"))
+    assert append(snapshot).commit(Provenance("WRITE")).version == 3
 
 
 def test_marks_go_on_over_a_comment(path):
     snapshot = create(path)
-    append(snapshot).commit("WRITE", {})
+    append(snapshot).commit(Provenance("WRITE"))
     snapshot = load_snapshot(path, LocalStore())
     late = Transaction(path, snapshot.store, snapshot)
     late.read_whole_table()
     late.remove([RemoveFile("new", 1, True, True, {"day": "1"}, 1)])
     late.add([replace(NEW, deletion_vector=DeletionVector("i", "x", 1, 1))])
     alter(snapshot, replace(OLD, description="text"))
-    assert late.commit("DELETE", {}).version == 3
+    assert late.commit(Provenance("DELETE")).version == 3

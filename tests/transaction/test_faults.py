@@ -152,14 +152,14 @@ import time
 from headwater.protocol.actions import AddFile, Metadata, Protocol
 from headwater.log.snapshot import load_snapshot
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction, maintenance, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, maintenance, wait_for_maintenance
 
 path, store = sys.argv[1], LocalStore()
 schema = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'
 txn = Transaction(path, store, None)
 txn.update_protocol(Protocol(1, 2))
 txn.update_metadata(Metadata("the-id", schema, (), {"delta.checkpointInterval": "1"}, created_time=1))
-snapshot = txn.commit("CREATE TABLE", {}).snapshot
+snapshot = txn.commit(Provenance("CREATE TABLE")).snapshot
 for name in ("a", "b"):
     txn = Transaction(path, store, snapshot)
     stats = '{"numRecords":1,"minValues":{"id":1},"maxValues":{"id":2},"nullCount":{"id":0}}'
@@ -173,7 +173,7 @@ for name in ("a", "b"):
             write(*arguments, **named)
 
         maintenance.write_checkpoint = write_late
-    txn.commit("WRITE", {})
+    txn.commit(Provenance("WRITE"))
     if name == "a":
         wait_for_maintenance()
         snapshot = load_snapshot(path, store)  # from the checkpoint

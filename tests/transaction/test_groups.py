@@ -16,7 +16,7 @@ from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import serialize
 from headwater.protocol.file_names import commit_name
 from headwater.streams.commits import Commits
-from headwater.transaction import wait_for_maintenance
+from headwater.transaction import Provenance, wait_for_maintenance
 from headwater.transaction.groups import commit_together
 from headwater.transaction.undoing import undo
 from support.commits import add_file
@@ -70,7 +70,7 @@ def test_what_the_commits_say():
 def test_a_conflict_changes_nothing():
     store = tables(*TABLES)
     members = [append("/a", store), rewrite("/b", store)]
-    rewrite("/b", store, "other").transaction.commit("WRITE", {})
+    rewrite("/b", store, "other").transaction.commit(Provenance("WRITE"))
     with pytest.raises(HeadwaterError) as caught:
         commit_together(members)
     assert caught.value.condition == "DELTA_CONCURRENT_APPEND"
@@ -81,8 +81,8 @@ def test_a_conflict_changes_nothing():
 def test_a_lost_race_without_conflict_is_made_up_for():
     store = tables(*TABLES)
     members = [append("/a", store), append("/b", store)]
-    append("/a", store, "x").transaction.commit("WRITE", {})
-    append("/b", store, "x").transaction.commit("WRITE", {})
+    append("/a", store, "x").transaction.commit(Provenance("WRITE"))
+    append("/b", store, "x").transaction.commit(Provenance("WRITE"))
     assert [done.version for done in commit_together(members)] == [2, 2]
     assert files("/a", store) == files("/b", store) == {"0", "x", "new"}
 
@@ -168,7 +168,7 @@ def test_whatever_fails_all_tables_are_changed_or_none(kind, fault):
             assert not shown, (at, call)
         # What any reader found is so for good, and for engines that know of no groups, too, once a writer came by.
         for path in TABLES:
-            append(path, inner, "later").transaction.commit("WRITE", {})
+            append(path, inner, "later").transaction.commit(Provenance("WRITE"))
         assert seen(inner) == shown
         for path in TABLES:
             assert raw(path, inner) == files(path, inner), (at, call, path)
@@ -212,7 +212,7 @@ def test_a_crash_and_another_engine(kind, table):
         foreign(table, inner, removal(table, inner, "0") if "0" in raw(table, inner) else add_file("theirs"))
         shown = seen(inner)
         for path in TABLES:
-            append(path, inner, "later").transaction.commit("WRITE", {})
+            append(path, inner, "later").transaction.commit(Provenance("WRITE"))
         assert seen(inner) == shown, (at, call)
         for path in TABLES:
             assert raw(path, inner) == files(path, inner), (at, call, path)
@@ -257,7 +257,7 @@ def test_a_table_that_takes_no_removals_keeps_its_commit():
     group = groups.Group.of(inner.read(f"/a/_delta_log/{commit_name(1)}"), "/a")
     assert group is not None
     assert not undo("/a", inner, 1, group.id)
-    append("/a", inner, "later").transaction.commit("WRITE", {})
+    append("/a", inner, "later").transaction.commit(Provenance("WRITE"))
     assert files("/a", inner) == {"0", "new", "later"}
 
 
@@ -293,7 +293,7 @@ def test_a_log_cannot_have_files_put_into_another_table(participant):
     forged(store, "/a", participants=[participant])
     for path in TABLES:
         files(path, store)
-        append(path, store, "later").transaction.commit("WRITE", {})
+        append(path, store, "later").transaction.commit(Provenance("WRITE"))
     assert not [path for path in written(store) - before if "later" not in store.read(path).decode()]
 
 
@@ -365,7 +365,9 @@ def test_a_process_that_only_looks_writes_nothing(monkeypatch):
     before = dict(inner.files)
     assert {"new" in files(path, inner) for path in TABLES} == {False}
     assert inner.files == before
-    append(next(path for path in TABLES if "new" in raw(path, inner)), inner, "later").transaction.commit("WRITE", {})
+    append(next(path for path in TABLES if "new" in raw(path, inner)), inner, "later").transaction.commit(
+        Provenance("WRITE")
+    )
     before = dict(inner.files)
     assert {"new" in files(path, inner) for path in TABLES} == {True}
     assert inner.files == before
@@ -389,10 +391,10 @@ def test_cleanup_takes_what_is_of_no_use_and_leaves_what_was_aborted(monkeypatch
     inner.put(gone, b"{}")
     monkeypatch.setattr(inner, "links", lambda directory, paths: {path: [] for path in paths if path == linked})
     inner.clock = lambda: 10 * _DAY
-    snapshot = append("/a", inner, "later").transaction.commit("WRITE", {}).snapshot
+    snapshot = append("/a", inner, "later").transaction.commit(Provenance("WRITE")).snapshot
     write_checkpoint(snapshot)
     inner.clock = lambda: 20 * _DAY
-    newest = append("/a", inner, "last").transaction.commit("WRITE", {}).snapshot
+    newest = append("/a", inner, "last").transaction.commit(Provenance("WRITE")).snapshot
     monkeypatch.setattr("headwater.basics.clock.milliseconds", lambda: 30 * _DAY)
     assert clean_up(load_snapshot("/a", inner, base=None), now=30 * _DAY) is not None
     assert newest.version == 3

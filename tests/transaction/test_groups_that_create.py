@@ -10,6 +10,7 @@ from headwater.log.snapshot import load_snapshot, table_exists
 from headwater.protocol.file_names import commit_name
 from headwater.statements.running.opening import Location
 from headwater.statements.tables.create import check_empty
+from headwater.transaction import Provenance
 from headwater.transaction.composing import version_together
 from headwater.transaction.groups import commit_together
 from headwater.transaction.undoing import undo
@@ -82,7 +83,7 @@ def test_whatever_fails_the_tables_are_created_with_the_rest_or_not_at_all(kind,
             assert found == {False}, (at, call)
         for path in KINDS[kind]:
             if table_exists(path, inner):
-                append(path, inner, "later").transaction.commit("WRITE", {})
+                append(path, inner, "later").transaction.commit(Provenance("WRITE"))
                 assert raw(path, inner) == files(path, inner), (at, call, path)
         assert shown(kind, inner) == found, (at, call)
 
@@ -93,7 +94,7 @@ def test_another_engine_may_create_the_table_between_any_two_steps(kind):
 
     def take(inner):
         if not table_exists("/n", inner):
-            create("/n", inner, "theirs").transaction.commit("CREATE TABLE", {})
+            create("/n", inner, "theirs").transaction.commit(Provenance("CREATE TABLE"))
 
     for at in range(num_calls(kind)):
         reported, inner, call = story(kind, at, Fault.DELAY, take)

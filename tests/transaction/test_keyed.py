@@ -24,7 +24,7 @@ from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol, RemoveFile
 from headwater.protocol.types import DecimalType, PrimitiveType, StructField, StructType, parse_type, schema_string
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction
+from headwater.transaction import Provenance, Transaction
 from headwater.transaction.keyed import KeyReads, comparable
 from headwater.transaction.row_level import Mark
 
@@ -37,7 +37,7 @@ def table(path: Path, columns: dict[str, str], level: str = "WriteSerializable")
     txn.update_protocol(_PROTOCOL)
     configuration = {"delta.enableDeletionVectors": "true", "delta.isolationLevel": level}
     txn.update_metadata(Metadata("the-id", schema_string(schema), (), configuration, created_time=1))
-    return txn.commit("CREATE TABLE", {}).snapshot
+    return txn.commit(Provenance("CREATE TABLE")).snapshot
 
 
 def data_file(
@@ -55,7 +55,7 @@ def won(snapshot: Snapshot, *actions: AddFile | RemoveFile) -> Snapshot:
     txn.read_whole_table()
     for action in actions:
         txn.add_action(action)
-    return txn.commit("MERGE", {}).snapshot
+    return txn.commit(Provenance("MERGE")).snapshot
 
 
 def newest(snapshot: Snapshot) -> Snapshot:
@@ -81,7 +81,7 @@ def removal(file: AddFile) -> RemoveFile:
 
 def condition(txn: Transaction) -> str | None:
     try:
-        txn.commit("MERGE", {})
+        txn.commit(Provenance("MERGE"))
     except HeadwaterError as error:
         return error.condition
     return None

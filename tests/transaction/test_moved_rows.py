@@ -18,7 +18,7 @@ from headwater.log.files import file_of, vector_of
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import AddFile, Protocol, RemoveFile
 from headwater.statements.running.committing import removals
-from headwater.transaction import Transaction
+from headwater.transaction import Provenance, Transaction
 from headwater.transaction.conflicts import WinningCommit, file_key
 from headwater.transaction.moved_rows import FIELD, Copy, places
 from headwater.transaction.row_level import Mark, marked_file
@@ -51,7 +51,7 @@ class _Table:
             self.held[path] = list(range(self.rows, self.rows + count))
             self.rows += count
             txn.add([_file(path, count)])
-        txn.commit("WRITE", {})
+        txn.commit(Provenance("WRITE"))
 
     def snapshot(self) -> Snapshot:
         return load_snapshot(PATH, self.store)
@@ -130,41 +130,41 @@ def _compaction(table: _Table, *some: int, name: str = "all.parquet") -> Transac
 
 def test_a_compaction_takes_along_what_was_deleted(table) -> None:
     compaction = _compaction(table)
-    table.delete([1, 7]).commit("DELETE", {})
-    table.delete([2]).commit("DELETE", {})
-    table.delete(range(10, 15)).commit("DELETE", {})
-    compaction.commit("OPTIMIZE", {})
+    table.delete([1, 7]).commit(Provenance("DELETE"))
+    table.delete([2]).commit(Provenance("DELETE"))
+    table.delete(range(10, 15)).commit(Provenance("DELETE"))
+    compaction.commit(Provenance("OPTIMIZE"))
     assert list(table.live(table.snapshot())) == ["all.parquet"]
     assert table.numbers() == [0, 3, 4, 5, 6, 8, 9]
     table.check_removals()
 
 
 def test_a_delete_follows_rows_that_were_moved(table) -> None:
-    table.delete([0, 6]).commit("DELETE", {})
+    table.delete([0, 6]).commit(Provenance("DELETE"))
     deletes = [table.delete([4, 9]), table.delete(range(10, 15)), table.delete([1])]
-    _compaction(table).commit("OPTIMIZE", {})
+    _compaction(table).commit(Provenance("OPTIMIZE"))
     for each in deletes:
-        each.commit("DELETE", {})
+        each.commit(Provenance("DELETE"))
     assert list(table.live(table.snapshot())) == ["all.parquet"]
     assert table.numbers() == [2, 3, 5, 7, 8]
 
 
 def test_marks_go_where_a_compaction_took_other_marks(table) -> None:
     early, earlier, compaction = table.delete([3, 12]), table.delete([4, 13]), _compaction(table)
-    table.delete([1, 11]).commit("DELETE", {})
-    compaction.commit("OPTIMIZE", {})
-    early.commit("DELETE", {})
-    table.delete([2]).commit("DELETE", {})
-    earlier.commit("DELETE", {})
+    table.delete([1, 11]).commit(Provenance("DELETE"))
+    compaction.commit(Provenance("OPTIMIZE"))
+    early.commit(Provenance("DELETE"))
+    table.delete([2]).commit(Provenance("DELETE"))
+    earlier.commit(Provenance("DELETE"))
     assert list(table.live(table.snapshot())) == ["all.parquet"]
     assert table.numbers() == [0, *range(5, 11), 14]
 
 
 def test_all_rows_of_a_copy_are_deleted(table) -> None:
     compaction = _compaction(table, 0, 1)
-    table.delete(range(5)).commit("DELETE", {})
-    table.delete(range(5, 10)).commit("DELETE", {})
-    compaction.commit("OPTIMIZE", {})
+    table.delete(range(5)).commit(Provenance("DELETE"))
+    table.delete(range(5, 10)).commit(Provenance("DELETE"))
+    compaction.commit(Provenance("OPTIMIZE"))
     assert table.numbers() == list(range(10, 15))
     assert list(table.live(table.snapshot())) == ["2.parquet"]
     assert [file.path for file in compaction.given_up] == ["all.parquet"]
@@ -173,11 +173,11 @@ def test_all_rows_of_a_copy_are_deleted(table) -> None:
 def test_a_delete_follows_a_compaction_whose_input_was_removed_whole(table) -> None:
     """The compaction is made all the same, without that input's rows, and says where the other rows are."""
     compaction = _compaction(table)
-    table.delete(range(5)).commit("DELETE", {})
+    table.delete(range(5)).commit(Provenance("DELETE"))
     last, middle = table.delete(range(10, 15)), table.delete([6, 7])
-    compaction.commit("OPTIMIZE", {})
-    last.commit("DELETE", {})
-    middle.commit("DELETE", {})
+    compaction.commit(Provenance("OPTIMIZE"))
+    last.commit(Provenance("DELETE"))
+    middle.commit(Provenance("DELETE"))
     assert list(table.live(table.snapshot())) == ["all.parquet"]
     assert table.numbers() == [5, 8, 9]
     table.check_removals()
@@ -185,10 +185,10 @@ def test_a_delete_follows_a_compaction_whose_input_was_removed_whole(table) -> N
 
 def test_the_same_row_is_still_a_conflict(table) -> None:
     one, other = table.delete([1, 2]), table.delete([2])
-    _compaction(table).commit("OPTIMIZE", {})
-    one.commit("DELETE", {})
+    _compaction(table).commit(Provenance("OPTIMIZE"))
+    one.commit(Provenance("DELETE"))
     with pytest.raises(HeadwaterError, match="DELTA_CONCURRENT_DELETE"):
-        other.commit("DELETE", {})
+        other.commit(Provenance("DELETE"))
     assert table.numbers() == [0, *range(3, 15)]
 
 
@@ -196,11 +196,11 @@ def test_two_compactions_of_one_file(table) -> None:
     one, other = _compaction(table, 0, 1), _compaction(table, 1, 2, name="other.parquet")
     third = _compaction(table, 2, name="third.parquet")
     third.move(_compaction(table, 0, name="fourth.parquet").moved)
-    one.commit("OPTIMIZE", {})
+    one.commit(Provenance("OPTIMIZE"))
     with pytest.raises(HeadwaterError, match="DELTA_CONCURRENT_DELETE_DELETE"):
-        other.commit("OPTIMIZE", {})
+        other.commit(Provenance("OPTIMIZE"))
     # The copy whose input is still there is made; the other is given up.
-    third.commit("OPTIMIZE", {})
+    third.commit(Provenance("OPTIMIZE"))
     assert sorted(table.live(table.snapshot())) == ["all.parquet", "third.parquet"]
     assert table.numbers() == list(range(15))
 
@@ -211,10 +211,10 @@ def test_without_deletion_vectors_the_loser_gives_up_or_runs_again() -> None:
     compaction, delete = _compaction(table, 0, 1), table.delete([0, 1])
     other = _compaction(table, 2, name="other.parquet")
     other.move(_compaction(table, 0, 1, name="both.parquet").moved)
-    delete.commit("DELETE", {})
+    delete.commit(Provenance("DELETE"))
     with pytest.raises(HeadwaterError, match="DELTA_CONCURRENT_DELETE_DELETE"):
-        compaction.commit("OPTIMIZE", {})
-    other.commit("OPTIMIZE", {})
+        compaction.commit(Provenance("OPTIMIZE"))
+    other.commit(Provenance("OPTIMIZE"))
     assert sorted(table.live(table.snapshot())) == ["1.parquet", "other.parquet"]
     assert table.numbers() == [2, 3, 4, 5]
 
@@ -223,41 +223,41 @@ def test_a_file_that_came_back(table) -> None:
     """A RESTORE brings a file back after the compaction took its rows for deleted."""
     compaction = _compaction(table)
     before = table.snapshot()
-    table.delete(range(5)).commit("DELETE", {})
+    table.delete(range(5)).commit(Provenance("DELETE"))
     restore = Transaction(PATH, table.store, table.snapshot())
     restore.add([replace(file_of(before.files.to_pylist()[0]), data_change=True)])
-    restore.commit("RESTORE", {})
+    restore.commit(Provenance("RESTORE"))
     with pytest.raises(HeadwaterError, match="DELTA_CONCURRENT_DELETE_DELETE"):
-        compaction.commit("OPTIMIZE", {})
+        compaction.commit(Provenance("OPTIMIZE"))
     assert table.numbers() == list(range(15))
 
 
 def test_rows_that_came_back(table) -> None:
     """A RESTORE takes a deletion vector back, of whose rows the compaction has none."""
     before = table.snapshot()
-    table.delete([1]).commit("DELETE", {})
+    table.delete([1]).commit(Provenance("DELETE"))
     compaction = _compaction(table)
     restore = Transaction(PATH, table.store, table.snapshot())
     old = before.files.to_pylist()[0]
     marked = table.snapshot().files.filter([path == old["path"] for path in table.snapshot().files["path"].to_pylist()])
     restore.remove(removals(marked))
     restore.add([replace(file_of(old), data_change=True)])
-    restore.commit("RESTORE", {})
+    restore.commit(Provenance("RESTORE"))
     with pytest.raises(HeadwaterError, match="DELTA_CONCURRENT_DELETE_DELETE"):
-        compaction.commit("OPTIMIZE", {})
+        compaction.commit(Provenance("OPTIMIZE"))
     assert table.numbers() == list(range(15))
 
 
 def test_a_removal_of_another_state_of_the_file(table) -> None:
     """What a winner removed is not what the compaction read: nothing is to be guessed."""
     stale = removals(table.snapshot().files)[0]
-    table.delete([1]).commit("DELETE", {})
+    table.delete([1]).commit(Provenance("DELETE"))
     compaction = _compaction(table)
     winner = Transaction(PATH, table.store, table.snapshot())
     winner.remove([stale])
-    winner.commit("DELETE", {})
+    winner.commit(Provenance("DELETE"))
     with pytest.raises(HeadwaterError, match="DELTA_CONCURRENT_DELETE_DELETE"):
-        compaction.commit("OPTIMIZE", {})
+        compaction.commit(Provenance("OPTIMIZE"))
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_a_removal_of_another_state_of_the_file(table) -> None:
     ],
 )
 def test_a_record_that_does_not_fit_is_none(table, spoil) -> None:
-    version = _compaction(table).commit("OPTIMIZE", {}).version
+    version = _compaction(table).commit(Provenance("OPTIMIZE")).version
     path = f"{PATH}/_delta_log/{version:020}.json"
     winner = WinningCommit.of_actions(version, parse_actions(table.store.read(path), path))
     assert set(places(winner)) == {"0.parquet", "1.parquet", "2.parquet"}
@@ -323,7 +323,7 @@ def test_no_row_is_lost_or_comes_back(files: list[int], steps: list[tuple[str, o
             return
         meanwhile = [each for each in done if each[0] > began]
         try:
-            version = txn.commit(kind, {}).version
+            version = txn.commit(Provenance(kind)).version
         except HeadwaterError as error:
             # A delete loses to a delete alone, and a compaction to a compaction.
             if not error.condition.startswith("DELTA_CONCURRENT_DELETE") or kind not in {k for _, k, _ in meanwhile}:
@@ -363,6 +363,6 @@ def test_what_a_removal_without_change_of_data_took_is_a_conflict(table) -> None
     (tombstone, *_) = removals(table.snapshot().files, data_change=False)
     assert isinstance(tombstone, RemoveFile)
     rewrite.remove([tombstone])
-    _compaction(table).commit("OPTIMIZE", {})
+    _compaction(table).commit(Provenance("OPTIMIZE"))
     with pytest.raises(HeadwaterError, match="DELTA_CONCURRENT_DELETE_DELETE"):
-        rewrite.commit("REORG", {})
+        rewrite.commit(Provenance("REORG"))

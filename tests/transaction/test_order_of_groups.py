@@ -16,7 +16,7 @@ from headwater.log.groups import AT_WORK, Group
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.file_names import CommitName, parse_name
 from headwater.stores import FileInfo, Store
-from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 from headwater.transaction.groups import Member, commit_together
 from support.commits import add_file
 from support.faults.faulty_store import Crash, Fault, FaultyStore
@@ -127,7 +127,8 @@ def test_who_waits_for_a_writer_of_this_process_does_not_abort_it():
     with AT_WORK.on(inner, group):
         assert files("/a", inner) == {"0"}
         assert (
-            condition_of(lambda: rewrite("/a", inner).transaction.commit("WRITE", {})) == "HEADWATER_TRANSACTION_OPEN"
+            condition_of(lambda: rewrite("/a", inner).transaction.commit(Provenance("WRITE")))
+            == "HEADWATER_TRANSACTION_OPEN"
         )
         assert groups.decision(inner, group) is None
     assert files("/a", inner) == raw("/a", inner) == {"0"}
@@ -186,13 +187,13 @@ def test_a_conflict_is_found_without_waiting_for_the_group_of_a_later_winner():
     other = Group("00000000-0000-4000-8000-000000000000", "/a", version, [groups.Participant("/b", 1, "x")])
     with AT_WORK.on(inner, other):
         put_of_group(inner, "/a", version, other)
-        assert condition_of(lambda: mine.transaction.commit("WRITE", {})).startswith("DELTA_CONCURRENT_")
+        assert condition_of(lambda: mine.transaction.commit(Provenance("WRITE"))).startswith("DELTA_CONCURRENT_")
 
 
 def put_of_group(inner, path, version, group) -> None:
     prepared = append(path, inner, "other").prepared
-    prepared.group = group
-    inner.put_if_absent(f"{path}/_delta_log/{version:020}.json", prepared.encode(version, 1, None)[0])
+    data, _ = prepared.encode(version, 1, None, group=group)
+    inner.put_if_absent(f"{path}/_delta_log/{version:020}.json", data)
 
 
 def test_who_has_taken_its_tables_out_of_order_does_not_wait():

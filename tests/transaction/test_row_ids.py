@@ -14,7 +14,7 @@ from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import DomainMetadata, Protocol, RemoveFile
 from headwater.protocol.row_tracking import DOMAIN, PRESERVED, with_column_names
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 from headwater.transaction.row_level import Mark
 from support.commits import add_file, append, create, metadata
 from support.predicate_text import parse_predicate
@@ -72,13 +72,13 @@ def test_a_lost_race_gives_them_again(path):
     late = Transaction(path, LocalStore(), snapshot)
     late.add([add_file("late")])
     append(append(snapshot, "a").snapshot, "b", "c")
-    assert late.commit("WRITE", {}).version == 3
+    assert late.commit(Provenance("WRITE")).version == 3
     assert given(path, 3) == ({"late": (30, 3)}, [39])
 
 
 def test_files_added_again_keep_theirs(path):
     snapshot = append(create(path, protocol=SUPPORTED, **ENABLED).snapshot, "a", "b").snapshot
-    marking(snapshot, "b", 3).commit("DELETE", {})
+    marking(snapshot, "b", 3).commit(Provenance("DELETE"))
     assert given(path, 2) == ({"b": (10, 1)}, [])
     (remove,) = actions(path, 2, "remove")
     assert (remove["baseRowId"], remove["defaultRowCommitVersion"]) == (10, 1)
@@ -90,12 +90,12 @@ def test_a_file_that_a_winner_gave_ids_keeps_those(path):
     late = marking(snapshot, "b", 3)
     feature = Transaction(path, LocalStore(), snapshot)
     feature.update_protocol(SUPPORTED)
-    feature.commit("UPGRADE PROTOCOL", {})
+    feature.commit(Provenance("UPGRADE PROTOCOL"))
     backfill = Transaction(path, LocalStore(), newest(path))
     backfill.add_again([add_file("b", data_change=False), add_file("a", data_change=False)])
-    backfill.commit("ROW TRACKING BACKFILL", {})
+    backfill.commit(Provenance("ROW TRACKING BACKFILL"))
     assert given(path, 3) == ({"b": (0, 3), "a": (10, 3)}, [19])
-    assert late.commit("DELETE", {}).version == 4
+    assert late.commit(Provenance("DELETE")).version == 4
     assert given(path, 4) == ({"b": (0, 3)}, [])
 
 
@@ -104,9 +104,9 @@ def test_a_file_that_is_gone_is_not_added_again(path):
     late = Transaction(path, LocalStore(), snapshot)
     late.add_again([add_file("b", data_change=False)])
     append(snapshot, "c")
-    marking(newest(path), "b", 3).commit("DELETE", {})
+    marking(newest(path), "b", 3).commit(Provenance("DELETE"))
     with pytest.raises(HeadwaterError) as error:
-        late.commit("ROW TRACKING BACKFILL", {})
+        late.commit(Provenance("ROW TRACKING BACKFILL"))
     assert error.value.condition == "DELTA_CONCURRENT_DELETE_DELETE"
 
 
@@ -125,8 +125,8 @@ def test_rows_rewritten_while_a_winner_enabled_it_are_not_preserved(path):
     enabling = Transaction(path, LocalStore(), snapshot)
     configuration = with_column_names({"delta.enableRowTracking": "true"})
     enabling.update_metadata(replace(metadata(), configuration=configuration))
-    enabling.commit("SET TBLPROPERTIES", {})
-    late.commit("UPDATE", {})
+    enabling.commit(Provenance("SET TBLPROPERTIES"))
+    late.commit(Provenance("UPDATE"))
     assert given(path, 3) == ({"rewritten": (20, 3)}, [29])
     assert log_of(path, 3)[0]["commitInfo"]["tags"] == {PRESERVED: "false"}
 
@@ -135,7 +135,7 @@ def test_a_mark_that_is_none_is_refused_before_anything_is_written(path):
     snapshot = create(path, protocol=SUPPORTED, **ENABLED).snapshot
     broken = Transaction(path, LocalStore(), snapshot)
     broken.add_action(DomainMetadata(DOMAIN, "{}"))
-    snapshot = broken.commit("BREAK", {}).snapshot
+    snapshot = broken.commit(Provenance("BREAK")).snapshot
     with pytest.raises(HeadwaterError) as error:
         append(snapshot, "a")
     assert error.value.condition == "HEADWATER_ROW_ID_MARK_UNREADABLE"
@@ -150,5 +150,5 @@ def test_row_counts_come_from_the_footer_where_statistics_lack_them(path, tmp_pa
     size = (tmp_path / "t" / "a").stat().st_size
     txn = Transaction(path, LocalStore(), snapshot)
     txn.add([replace(add_file("a"), stats=None, size=size), add_file("b")])
-    txn.commit("WRITE", {})
+    txn.commit(Provenance("WRITE"))
     assert given(path, 1) == ({"a": (0, 1), "b": (7, 1)}, [16])

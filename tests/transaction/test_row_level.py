@@ -10,7 +10,7 @@ from headwater.log import deletion_vectors
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import DeletionVector, Protocol, RemoveFile
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction
+from headwater.transaction import Provenance, Transaction
 from headwater.transaction.row_level import Mark
 from support.commits import add_file, append, create
 from support.predicate_text import parse_predicate
@@ -60,33 +60,33 @@ def newest(snapshot: Snapshot) -> Snapshot:
 
 def test_other_rows_of_one_file_both_go(snapshot):
     transactions = [marking(snapshot, 1), marking(snapshot, 4, 5), marking(snapshot, 9)]
-    versions = [txn.commit("DELETE", {}).version for txn in transactions]
+    versions = [txn.commit(Provenance("DELETE")).version for txn in transactions]
     assert versions == [2, 3, 4]
     assert list(rows_gone(newest(snapshot))) == [1, 4, 5, 9]
     assert newest(snapshot).num_files == 1
 
 
 def test_marks_add_to_those_both_knew(snapshot):
-    known = marking(snapshot, 0, 2).commit("DELETE", {}).snapshot
+    known = marking(snapshot, 0, 2).commit(Provenance("DELETE")).snapshot
     one, other = marking(known, 1), marking(known, 3)
-    one.commit("DELETE", {})
-    other.commit("DELETE", {})
+    one.commit(Provenance("DELETE"))
+    other.commit(Provenance("DELETE"))
     assert list(rows_gone(newest(snapshot))) == [0, 1, 2, 3]
 
 
 def test_the_same_row_is_a_conflict(snapshot):
     one, other = marking(snapshot, 1, 2), marking(snapshot, 2, 3)
-    one.commit("DELETE", {})
+    one.commit(Provenance("DELETE"))
     with pytest.raises(HeadwaterError) as failed:
-        other.commit("DELETE", {})
+        other.commit(Provenance("DELETE"))
     assert failed.value.condition in ("DELTA_CONCURRENT_DELETE_DELETE", "DELTA_CONCURRENT_DELETE_READ")
     assert list(rows_gone(newest(snapshot))) == [1, 2]
 
 
 def test_a_file_both_empty_goes(snapshot):
     one, other = marking(snapshot, 0, 1, 2, 3, 4), marking(snapshot, 5, 6, 7, 8, 9)
-    one.commit("DELETE", {})
-    other.commit("DELETE", {})
+    one.commit(Provenance("DELETE"))
+    other.commit(Provenance("DELETE"))
     assert newest(snapshot).num_files == 0
 
 
@@ -95,9 +95,9 @@ def test_a_file_written_anew_is_a_conflict(snapshot):
     rewriter = Transaction(snapshot.table_path, snapshot.store, snapshot)
     rewriter.remove([RemoveFile("a.parquet", 2, True, True, {}, 100)])
     rewriter.add([add_file("b.parquet")])
-    rewriter.commit("UPDATE", {})
+    rewriter.commit(Provenance("UPDATE"))
     with pytest.raises(HeadwaterError) as failed:
-        marker.commit("DELETE", {})
+        marker.commit(Provenance("DELETE"))
     assert failed.value.condition == "DELTA_CONCURRENT_APPEND"
 
 
@@ -105,15 +105,15 @@ def test_rows_that_came_meanwhile_still_matter(snapshot):
     """The winner marks another row, and brings one that the loser's condition would have found."""
     winner, loser = marking(snapshot, 1), marking(snapshot, 4, predicate="id = 5")
     winner.add([add_file("new.parquet", low=5, high=5)])
-    winner.commit("UPDATE", {})
+    winner.commit(Provenance("UPDATE"))
     with pytest.raises(HeadwaterError) as failed:
-        loser.commit("DELETE", {})
+        loser.commit(Provenance("DELETE"))
     assert failed.value.condition == "DELTA_CONCURRENT_APPEND"
 
 
 def test_rows_that_came_elsewhere_do_not(snapshot):
     winner, loser = marking(snapshot, 1), marking(snapshot, 4, predicate="id = 5")
     winner.add([add_file("new.parquet", low=7, high=8)])
-    winner.commit("UPDATE", {})
-    loser.commit("DELETE", {})
+    winner.commit(Provenance("UPDATE"))
+    loser.commit(Provenance("DELETE"))
     assert list(rows_gone(newest(snapshot))) == [1, 4]

@@ -15,7 +15,7 @@ from headwater.log.snapshot import load_snapshot
 from headwater.log.snapshot_cache import SnapshotCache
 from headwater.protocol.actions import Protocol
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction, maintenance, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, maintenance, wait_for_maintenance
 from support.commits import add_file, append, create, metadata, remove_file
 
 
@@ -39,7 +39,7 @@ def another(path):
     txn = Transaction(path, LocalStore(), None)
     txn.update_protocol(Protocol(1, 2))
     txn.update_metadata(replace(metadata(), id="another-id"))
-    return txn.commit("CREATE TABLE", {}).snapshot
+    return txn.commit(Provenance("CREATE TABLE")).snapshot
 
 
 def made_anew(path, versions):
@@ -65,7 +65,7 @@ def test_nothing_is_written_to_the_new_table(path, versions, removes):
     txn = write(grown(path, 3), removes=removes)
     made_anew(path, versions)
     with pytest.raises(HeadwaterError) as raised:
-        txn.commit("WRITE", {})
+        txn.commit(Provenance("WRITE"))
     assert raised.value.condition == "DELTA_TABLE_ID_MISMATCH"
     assert "another-id" in str(raised.value)
     now = load_snapshot(path, LocalStore())
@@ -88,7 +88,7 @@ def test_made_anew_after_a_lost_race(path):
         made_anew(path, 4)
 
     with pytest.raises(HeadwaterError) as raised:
-        txn.commit("WRITE", {}, on_begin=on_begin)
+        txn.commit(Provenance("WRITE"), on_begin=on_begin)
     assert raised.value.condition == "DELTA_TABLE_ID_MISMATCH"
     assert load_snapshot(path, LocalStore()).version == 4
 
@@ -97,7 +97,7 @@ def test_a_table_that_is_gone(path):
     txn = write(grown(path, 1))
     shutil.rmtree(path)
     with pytest.raises(HeadwaterError) as raised:
-        txn.commit("WRITE", {})
+        txn.commit(Provenance("WRITE"))
     assert raised.value.condition == "DELTA_TABLE_NOT_FOUND"
     assert not os.path.exists(path)
 
@@ -109,7 +109,7 @@ def test_a_table_put_back_from_a_backup(path):
     for version in (2, 3):
         os.unlink(f"{path}/_delta_log/{version:020d}.json")
     with pytest.raises(HeadwaterError) as raised:
-        txn.commit("WRITE", {})
+        txn.commit(Provenance("WRITE"))
     assert raised.value.condition == "DELTA_VERSION_NOT_FOUND"
     assert not os.path.exists(f"{path}/_delta_log/{4:020d}.json")
 
@@ -119,11 +119,11 @@ def test_a_log_whose_files_were_only_touched_or_cleaned_up(path):
     snapshot = grown(path, 10)
     tip = f"{path}/_delta_log/{10:020d}.json"
     os.utime(tip, (1_000_000_000, 1_000_000_000))
-    assert write(snapshot).commit("WRITE", {}).version == 11
+    assert write(snapshot).commit(Provenance("WRITE")).version == 11
     wait_for_maintenance()
     for version in range(11):
         os.unlink(f"{path}/_delta_log/{version:020d}.json")
-    assert write(snapshot).commit("WRITE", {}).version == 12
+    assert write(snapshot).commit(Provenance("WRITE")).version == 12
 
 
 def test_a_cached_snapshot_is_not_of_the_table_that_was(path):

@@ -25,7 +25,7 @@ from headwater.protocol.types import PrimitiveType, StructField, StructType
 from headwater.schema import mapping
 from headwater.schema.identity import identity_columns
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 from support.commits import add_file, append, create, metadata
 
 LAST = 2**63 - 1
@@ -194,6 +194,6 @@ def test_a_commit_that_no_reader_could_read_is_not_written(path, action):
     txn = Transaction(path, snapshot.store, snapshot)
     (txn.update_metadata if isinstance(action, Metadata) else txn.add_action)(action)
     with pytest.raises(HeadwaterError, match="HEADWATER_COMMIT_NOT_READABLE") as refused:
-        txn.commit("WRITE", {})
+        txn.commit(Provenance("WRITE"))
     assert refused.value.parameters["tableName"] == path
     assert newest(path).version == 0

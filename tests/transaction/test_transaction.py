@@ -11,7 +11,7 @@ from headwater.log.snapshot_cache import SnapshotCache
 from headwater.protocol.actions import AddCDCFile, CommitInfo, DomainMetadata, Protocol
 from headwater.protocol.clustering import clustering_domain
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction, maintenance, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, maintenance, wait_for_maintenance
 from support.commits import add_file, append, create, metadata, remove_file
 from support.predicate_text import parse_predicate
 
@@ -67,7 +67,7 @@ def test_actions_are_in_the_order_of_the_log(path):
     txn.update_protocol(
         replace(ICT_PROTOCOL, writer_features=(ICT_PROTOCOL.writer_features or frozenset()) | {"deletionVectors"})
     )
-    txn.commit("X", {})
+    txn.commit(Provenance("X"))
     kinds = [kind for line in lines(path, 1) for kind in line]
     assert kinds == ["commitInfo", "protocol", "metaData", "txn", "domainMetadata", "remove", "add", "cdc"]
 
@@ -84,7 +84,11 @@ def test_provenance_is_spelled_as_text(path):
         "n": 1,
         "no": None,
     }
-    txn.commit("WRITE", parameters, {"numFiles": 1, "t": "2"}, user_metadata="u", tags={"k": "v"}, engine_info="E/1")
+    txn.commit(
+        Provenance(
+            "WRITE", parameters, {"numFiles": 1, "t": "2"}, user_metadata="u", tags={"k": "v"}, engine_info="E/1"
+        )
+    )
     found = info(path, 1)
     assert found.pop("timestamp") > 1_600_000_000_000
     assert found == {
@@ -109,7 +113,7 @@ def test_isolation_levels(path):
     txn = Transaction(path, LocalStore(), snapshot)
     txn.remove([remove_file("a", data_change=False)])
     txn.add([add_file("b", data_change=False)])
-    txn.commit("OPTIMIZE", {})
+    txn.commit(Provenance("OPTIMIZE"))
     assert info(path, 2)["isolationLevel"] == "SnapshotIsolation"
     assert info(path, 1)["isBlindAppend"] is True
     assert info(path, 2)["isBlindAppend"] is False
@@ -126,30 +130,30 @@ def test_predicates_are_judged_by_the_winners_statistics(path):
     snapshot = append(create(path, delta_isolationLevel="Serializable").snapshot, "a").snapshot
     txn = Transaction(path, LocalStore(), snapshot)
     txn.add([add_file("far", 100, 200)])
-    txn.commit("WRITE", {})
-    assert delete(snapshot, ["id = 5"], remove_file("a")).commit("DELETE", {}).version == 3
+    txn.commit(Provenance("WRITE"))
+    assert delete(snapshot, ["id = 5"], remove_file("a")).commit(Provenance("DELETE")).version == 3
     with pytest.raises(HeadwaterError, match="DELTA_CONCURRENT_APPEND"):
-        delete(snapshot, ["id = 150"]).commit("DELETE", {})
+        delete(snapshot, ["id = 150"]).commit(Provenance("DELETE"))
 
 
 def test_files_that_were_not_read_may_go(path):
     snapshot = append(create(path).snapshot, "a").snapshot
     txn = Transaction(path, LocalStore(), snapshot)
     txn.add([add_file("far", 100, 200)])
-    snapshot = txn.commit("WRITE", {}).snapshot
-    delete(snapshot, ["id = 150"], remove_file("far")).commit("DELETE", {})
-    assert delete(snapshot, ["id = 5"], remove_file("a")).commit("DELETE", {}).version == 4
+    snapshot = txn.commit(Provenance("WRITE")).snapshot
+    delete(snapshot, ["id = 150"], remove_file("far")).commit(Provenance("DELETE"))
+    assert delete(snapshot, ["id = 5"], remove_file("a")).commit(Provenance("DELETE")).version == 4
     with pytest.raises(HeadwaterError, match="DELTA_CONCURRENT_DELETE_READ"):
-        delete(snapshot, ["id > 90"]).commit("DELETE", {})
+        delete(snapshot, ["id > 90"]).commit(Provenance("DELETE"))
     with pytest.raises(HeadwaterError, match="DELTA_CONCURRENT_DELETE_READ.*far"):
-        delete(snapshot, []).commit("DELETE", {})
+        delete(snapshot, []).commit(Provenance("DELETE"))
 
 
 def compact(snapshot, old, new, bounds):
     txn = Transaction(snapshot.table_path, snapshot.store, snapshot)
     txn.remove([remove_file(old, data_change=False)])
     txn.add([add_file(new, *bounds, data_change=False)])
-    return txn.commit("OPTIMIZE", {}).snapshot
+    return txn.commit(Provenance("OPTIMIZE")).snapshot
 
 
 @pytest.mark.parametrize("compactions", [0, 1, 2])
@@ -158,17 +162,17 @@ def test_files_that_were_read_are_known_where_compactions_put_their_rows(path, c
     read = append(create(path).snapshot, "a").snapshot
     other = Transaction(path, LocalStore(), read)
     other.add([add_file("far", 100, 200)])
-    snapshot = read = other.commit("WRITE", {}).snapshot
+    snapshot = read = other.commit(Provenance("WRITE")).snapshot
     for number in range(compactions):
         snapshot = compact(snapshot, "far" if number == 0 else f"far{number}", f"far{number + 1}", (100, 200))
-    delete(snapshot, ["id = 170"], remove_file(f"far{compactions or ''}")).commit("DELETE", {})
+    delete(snapshot, ["id = 170"], remove_file(f"far{compactions or ''}")).commit(Provenance("DELETE"))
     txn = delete(read, [predicate])
     txn.add([add_file("new", 300, 400)])
     if predicate == "id = 5":
-        assert txn.commit("DELETE", {}).version == 4 + compactions
+        assert txn.commit(Provenance("DELETE")).version == 4 + compactions
     else:
         with pytest.raises(HeadwaterError, match="DELTA_CONCURRENT_DELETE_READ"):
-            txn.commit("DELETE", {})
+            txn.commit(Provenance("DELETE"))
 
 
 def test_each_read_counts(path):
@@ -177,19 +181,19 @@ def test_each_read_counts(path):
     append(snapshot, "b")
     txn = delete(snapshot, ["id = 500"])
     read_where(txn, "id > 30", "id < 40")
-    assert txn.commit("DELETE", {}).version == 3
+    assert txn.commit(Provenance("DELETE")).version == 3
     txn = delete(snapshot, ["id = 500"])
     read_where(txn, "id > 3", "id < 5")
     with pytest.raises(HeadwaterError, match="DELTA_CONCURRENT_APPEND"):
-        txn.commit("DELETE", {})
+        txn.commit(Provenance("DELETE"))
 
 
 def test_a_lost_race_leaves_no_trace(path):
     snapshot = append(create(path).snapshot, "a").snapshot
-    delete(snapshot, ["id = 5"], remove_file("a")).commit("DELETE", {})
+    delete(snapshot, ["id = 5"], remove_file("a")).commit(Provenance("DELETE"))
     before = sorted(name for name in os.listdir(f"{path}/_delta_log") if name.endswith(".json"))
     with pytest.raises(HeadwaterError, match="version 2 .DELETE"):
-        delete(snapshot, ["id = 5"], remove_file("a")).commit("DELETE", {})
+        delete(snapshot, ["id = 5"], remove_file("a")).commit(Provenance("DELETE"))
     assert sorted(name for name in os.listdir(f"{path}/_delta_log") if name.endswith(".json")) == before
 
 
@@ -214,7 +218,7 @@ def test_new_tables_need_protocol_and_metadata(path):
     txn = Transaction(path, LocalStore(), None)
     txn.update_protocol(Protocol(1, 2))
     with pytest.raises(HeadwaterError, match="metadata is missing"):
-        txn.commit("CREATE TABLE", {})
+        txn.commit(Provenance("CREATE TABLE"))
     assert not os.path.exists(path)
 
 
@@ -234,11 +238,11 @@ def test_a_table_whose_first_version_was_cleaned_up_is_not_created_anew(path):
 def test_append_only_tables_keep_their_rows(path):
     snapshot = append(create(path, delta_appendOnly="true").snapshot, "a").snapshot
     with pytest.raises(HeadwaterError, match="DELTA_CANNOT_MODIFY_APPEND_ONLY"):
-        delete(snapshot, [], remove_file("a")).commit("DELETE", {})
+        delete(snapshot, [], remove_file("a")).commit(Provenance("DELETE"))
     txn = Transaction(path, LocalStore(), snapshot)
     txn.remove([remove_file("a", data_change=False)])
     txn.add([add_file("b", data_change=False)])
-    assert txn.commit("OPTIMIZE", {}).version == 2
+    assert txn.commit(Provenance("OPTIMIZE")).version == 2
 
 
 def test_what_cannot_be_committed_is_refused_before_it_is_tried(path):
@@ -255,7 +259,7 @@ def test_what_cannot_be_committed_is_refused_before_it_is_tried(path):
         txn = Transaction(path, LocalStore(), snapshot)
         prepare(txn)
         with pytest.raises(HeadwaterError, match=condition):
-            txn.commit("WRITE", {})
+            txn.commit(Provenance("WRITE"))
     assert load_snapshot(path, LocalStore()).version == 0
     with pytest.raises(ValueError, match="commitInfo"):
         txn.add_action(CommitInfo({}))
@@ -268,7 +272,7 @@ def test_an_application_writes_once(path):
         txn = Transaction(path, LocalStore(), snapshot)
         txn.set_transaction("stream", version)
         txn.add([add_file(f"f{version}")])
-        return txn.commit("STREAMING UPDATE", {})
+        return txn.commit(Provenance("STREAMING UPDATE"))
 
     committed = write(1)
     assert Transaction(path, LocalStore(), committed.snapshot).transaction_version("stream") == 1
@@ -278,7 +282,7 @@ def test_an_application_writes_once(path):
     assert txn.transaction_version("stream") is None
     txn.add([add_file("g")])
     with pytest.raises(HeadwaterError, match="DELTA_CONCURRENT_TRANSACTION"):
-        txn.commit("WRITE", {})
+        txn.commit(Provenance("WRITE"))
 
 
 def test_in_commit_timestamps_only_grow(path, monkeypatch):
@@ -299,7 +303,7 @@ def test_in_commit_timestamps_enabled_later_say_since_when(path):
     os.utime(f"{path}/_delta_log/{1:020d}.json", (future / 1000, future / 1000))
     txn = Transaction(path, LocalStore(), snapshot)
     txn.update_metadata(metadata(**ICT))
-    committed = txn.commit("SET TBLPROPERTIES", {})
+    committed = txn.commit(Provenance("SET TBLPROPERTIES"))
     configuration = committed.snapshot.metadata.configuration
     assert committed.timestamp > future - 1
     assert configuration["delta.inCommitTimestampEnablementVersion"] == "2"
@@ -357,7 +361,7 @@ def test_no_commit_is_read_twice_to_know_what_a_commit_made(path, rows, lost):
     txn.add([add_file("mine")])
     txn.remove([remove_file("a")])
     txn.add_action(AddCDCFile("cdc", {}, 10))
-    committed = txn.commit("WRITE", {})
+    committed = txn.commit(Provenance("WRITE"))
     found, fresh = committed.snapshot, load_snapshot(path, LocalStore())
     assert found.version == fresh.version == lost + 2
     assert found.files.to_pylist() == fresh.files.to_pylist()
@@ -407,7 +411,7 @@ def test_retries_are_bounded(path):
     txn = Transaction(path, LocalStore(), snapshot, max_attempts=3)
     txn.add([add_file("mine")])
     with pytest.raises(HeadwaterError, match="DELTA_MAX_COMMIT_RETRIES_EXCEEDED.*lost 3 races") as raised:
-        txn.commit("WRITE", {}, on_begin=lambda version, _: append(snapshot, f"winner-{version}"))
+        txn.commit(Provenance("WRITE"), on_begin=lambda version, _: append(snapshot, f"winner-{version}"))
     assert "from version 1 to 4" in str(raised.value)
     assert "the last to version 3 (WRITE, 20" in str(raised.value)
     assert load_snapshot(path, LocalStore()).version == 3
@@ -416,7 +420,9 @@ def test_retries_are_bounded(path):
 def test_deltalake_reads_what_is_committed(path):
     deltalake = pytest.importorskip("deltalake")
     snapshot = append(create(path, partitioned=False).snapshot, "a", "b").snapshot
-    delete(snapshot, ["id = 1"], remove_file("a")).commit("DELETE", {"predicate": '["id = 1"]'}, {"numDeletedRows": 1})
+    delete(snapshot, ["id = 1"], remove_file("a")).commit(
+        Provenance("DELETE", {"predicate": '["id = 1"]'}, {"numDeletedRows": 1})
+    )
     table = deltalake.DeltaTable(path)
     assert table.version() == 2
     assert [uri.rpartition("/")[2] for uri in table.file_uris()] == ["b"]

@@ -19,7 +19,7 @@ from headwater.protocol.types import schema_string
 from headwater.statements.maintenance.vacuum import vacuum
 from headwater.stores import LocalStore
 from headwater.streams.commits import Commits
-from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 from headwater.transaction.groups import commit_together, place
 from headwater.transaction.undoing import settle_newest, undo
 from support.commits import SCHEMA, add_file
@@ -104,7 +104,7 @@ def on_disk(tmp_path, monkeypatch):
         settings = {"delta.deletedFileRetentionDuration": "interval 0 hours"}
         txn.update_metadata(Metadata(f"id of {path}", schema_string(SCHEMA), (), settings, created_time=1))
         txn.add([add_file("0")])
-        txn.commit("CREATE TABLE", {})
+        txn.commit(Provenance("CREATE TABLE"))
         for name in ("0", "new", "garbage"):
             with open(f"{path}/{name}", "w") as file:
                 file.write("x")
@@ -172,7 +172,7 @@ def test_a_table_that_was_dropped_does_not_undo_the_others():
 def test_a_log_that_was_cleaned_up_does_not_undo_the_others():
     store = tables("/a", "/b")
     commit_together([append("/a", store), append("/b", store)])
-    append("/b", store, "later").transaction.commit("WRITE", {})
+    append("/b", store, "later").transaction.commit(Provenance("WRITE"))
     undecided(store)
     for version in (0, 1):
         store.delete(commit_path("/b", version))
@@ -239,18 +239,18 @@ def test_who_only_looks_goes_on_once_it_is_undone(monkeypatch, caplog):
 
 def test_a_commit_is_not_the_newest_without_what_undid_it(monkeypatch):
     store = tables("/a")
-    append("/a", store).transaction.commit("WRITE", {})
+    append("/a", store).transaction.commit(Provenance("WRITE"))
     monkeypatch.setattr("headwater.log.snapshot.shown_from", lambda path, store, version, data: version and 2)
     assert load_snapshot("/a", store).version == 0
     assert load_snapshot("/a", store, 1).version == 1
-    append("/a", store, "later").transaction.commit("WRITE", {})
+    append("/a", store, "later").transaction.commit(Provenance("WRITE"))
     assert load_snapshot("/a", store).version == 2
 
 
 def test_several_versions_may_turn_out_to_be_hidden(monkeypatch):
     store = tables("/a")
     for name in "12345":
-        append("/a", store, name).transaction.commit("WRITE", {})
+        append("/a", store, name).transaction.commit(Provenance("WRITE"))
     hidden = iter([4, 2])
     now = {"hidden": 6}
 
@@ -281,7 +281,7 @@ def test_a_reader_who_finds_no_space_to_finish_sees_the_version_before():
     store = Failing(inner, lambda method, path: method == "put_if_absent", OSError(errno.ENOSPC, "full"))
     assert files("/a", store) == {"0"}
     with pytest.raises(OSError, match="full"):
-        append("/a", store).transaction.commit("WRITE", {})
+        append("/a", store).transaction.commit(Provenance("WRITE"))
 
 
 def test_a_commit_whose_outcome_is_unknown_is_given_up():
@@ -306,7 +306,7 @@ def definable():
     for action in (*domains(gone="x", changed="x", overtaken="x"), SetTransaction("app", 3), SetTransaction("both", 3)):
         txn.add_action(action)
     txn.add([add_file("0")])
-    txn.commit("CREATE TABLE", {})
+    txn.commit(Provenance("CREATE TABLE"))
     return store
 
 
@@ -318,11 +318,10 @@ def grouped(store, change) -> str:
     txn = Transaction("/a", store, load_snapshot("/a", store))
     txn.add([add_file("new")])
     change(txn)
-    prepared = txn.prepare("WRITE", {})
-    prepared.group = groups.Group(str(uuid.uuid4()), "/a", 1, [])
-    data, _ = prepared.encode(1, 1, None)
+    group = groups.Group(str(uuid.uuid4()), "/a", 1, [])
+    data, _ = txn.prepare(Provenance("WRITE")).encode(1, 1, None, group=group)
     store.put_if_absent(commit_path("/a"), data)
-    return prepared.group.id
+    return group.id
 
 
 def test_only_what_is_as_the_commit_left_it_is_put_back():
@@ -361,7 +360,7 @@ def test_a_definition_that_others_may_have_written_by_stays(built_on):
 def test_a_stream_passes_over_what_was_undone():
     inner = cut_off(tables(*TABLES), make=rewrite, after="/b")
     abort(inner)
-    append("/b", inner, "later").transaction.commit("WRITE", {})
+    append("/b", inner, "later").transaction.commit(Provenance("WRITE"))
     commits = list(Commits().since("/b", inner, "id of /b", 1))
     assert [commit.version for commit in commits] == [1, 2, 3]
     assert [commit.files["path"].to_pylist() for commit in commits] == [[], [], ["later"]]

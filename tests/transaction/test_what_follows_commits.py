@@ -27,7 +27,7 @@ from headwater.log.snapshot_cache import SnapshotCache
 from headwater.protocol.actions import Protocol
 from headwater.stores import LocalStore
 from headwater.stores.hadoop import hadoop_store
-from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 from headwater.transaction.same_table import writing_to_same_table
 from support.commits import add_file, append, metadata
 from support.stores.fake_hadoop import FakeHadoop
@@ -42,7 +42,7 @@ def made(path: str, versions: int, protocol: Protocol = PLAIN, **settings: str) 
     txn.update_protocol(protocol)
     name = uuid.uuid4().hex[:8]
     txn.update_metadata(replace(metadata(**settings), id=name))
-    snapshot = txn.commit("CREATE TABLE", {}).snapshot
+    snapshot = txn.commit(Provenance("CREATE TABLE")).snapshot
     for number in range(versions):
         snapshot = append(snapshot, f"{name}-{number}").snapshot
     assert wait_for_maintenance(30)
@@ -179,7 +179,7 @@ def of_partitions(path: str, count: int) -> Snapshot:
     txn.update_protocol(PLAIN)
     txn.update_metadata(replace(metadata(partitioned=True), id=uuid.uuid4().hex))
     txn.add(add_file(f"{txn.table_path}-{day}", day=str(day)) for day in range(count))
-    snapshot = txn.commit("CREATE TABLE", {}).snapshot
+    snapshot = txn.commit(Provenance("CREATE TABLE")).snapshot
     assert wait_for_maintenance(30)
     return snapshot
 
@@ -409,7 +409,7 @@ def test_a_story_of_tables_that_come_and_go_beside_maintenance(tmp_path):
         txn = Transaction(at(name), LocalStore(), None)
         txn.update_protocol(Protocol(1, 2))
         txn.update_metadata(replace(metadata(delta_checkpointInterval="2"), id=uuid.uuid4().hex))
-        known[name], model[name] = txn.commit("CREATE TABLE", {}).snapshot, set()
+        known[name], model[name] = txn.commit(Provenance("CREATE TABLE")).snapshot, set()
 
     def drop(name: str) -> None:
         until = time.monotonic() + 10

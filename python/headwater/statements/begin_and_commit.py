@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.define import CreatedTable, RowsAnswer, TransactionRequest
@@ -22,14 +22,14 @@ from headwater.protocol.types import PrimitiveType, StructField, StructType
 from headwater.statements.calls import own_statement, reads
 from headwater.statements.files.missing_changes import record_missing_changes
 from headwater.statements.running import open_transactions
-from headwater.statements.running.committing import follow_up, for_session
+from headwater.statements.running.committing import follow_up, for_session, of_session
 from headwater.statements.running.created_tables import check_names, register
-from headwater.statements.running.hooks import Hooks, Proposed
+from headwater.statements.running.hooks import Hooks
 from headwater.statements.running.open_transactions import OpenTransaction
 from headwater.statements.running.opening import CACHE
-from headwater.statements.settings import TRANSACTION, USER_METADATA
+from headwater.statements.settings import TRANSACTION
 from headwater.transaction import Transaction
-from headwater.transaction.commit_info import Provenance, default_engine_info
+from headwater.transaction.commit_info import Provenance
 from headwater.transaction.composing import composed
 from headwater.transaction.groups import Member, commit_together
 from headwater.transaction.only_read import OnlyRead
@@ -183,9 +183,6 @@ def _member(
     statement: Statement, created: list[CreatedTable], log: PendingLog, txn: Transaction, hooks: Hooks
 ) -> Member:
     said = [commit.prepared.provenance for commit in log.commits]
-    user_metadata = next((each.user_metadata for each in reversed(said) if each.user_metadata), None)
-    user_metadata = user_metadata or USER_METADATA.of(statement)
-    operation, parameters, metrics = _told(said)
     path = txn.table_path
 
     def on_begin(version: int, transaction_id: str) -> None:
@@ -194,20 +191,20 @@ def _member(
             BegunCommit(table=path, version=version, txn_id=transaction_id, path=file, rows=[], created=created or None)
         )
 
-    info = default_engine_info(statement.spark_version)
-    prepared = txn.prepare(operation, parameters, metrics, user_metadata=user_metadata, engine_info=info)
+    prepared = txn.prepare(of_session(_of_all(said), statement))
     if hooks:
-        hooks.review(Proposed(operation, parameters, metrics, user_metadata), prepared)
+        hooks.review(prepared)
     return Member(txn, prepared, on_begin)
 
 
-def _told(said: Sequence[Provenance]) -> tuple[str, dict[str, Any], dict[str, int | str]]:
-    """Operation, parameters and metrics of one commit of several statements."""
+def _of_all(said: Sequence[Provenance]) -> Provenance:
+    """The provenance of one commit of several statements."""
     if len(said) == 1:
-        return said[0].operation, dict(said[0].parameters), dict(said[0].metrics)
+        return replace(said[0], tags=None)
     totals: dict[str, int | str] = {}
     for each in said:
         for name, value in each.metrics.items():
             if str(value).isdecimal():
                 totals[name] = int(totals.get(name, 0)) + int(value)
-    return "TRANSACTION", {"statements": [each.operation for each in said]}, totals
+    user_metadata = next((each.user_metadata for each in reversed(said) if each.user_metadata), None)
+    return Provenance("TRANSACTION", {"statements": [each.operation for each in said]}, totals, user_metadata)

@@ -67,6 +67,8 @@ class CatalogCommitter:
     :param before: the table's definition before the commit; None where the commit creates the table.
     """
 
+    rows_version = None
+
     def __init__(self, log: RatifiedLog, before: Callable[[], TableDefinition | None] = lambda: None) -> None:
         self._log = log
         self._store = log.inner

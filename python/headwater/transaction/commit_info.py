@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from headwater import __version__
@@ -48,19 +48,19 @@ def _text(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Provenance:
-    """What a ``commitInfo`` says of the statement; ``read_version`` is None where there was no table to read."""
+    """What a statement says of its commit: the same value from the statement to hooks and to the log."""
 
     operation: str
-    parameters: Mapping[str, Any]
-    metrics: Mapping[str, int | str]
-    engine_info: str
-    transaction_id: str
-    read_version: int | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, int | str] = field(default_factory=dict)
     user_metadata: str | None = None
     tags: Mapping[str, str] | None = None
+    engine_info: str = default_engine_info()
 
     def commit_info(
         self,
+        transaction_id: str,
+        read_version: int | None,
         *,
         timestamp: int,
         isolation: Isolation,
@@ -72,6 +72,7 @@ class Provenance:
     ) -> CommitInfo:
         """The action of one attempt to commit; times in milliseconds since the epoch.
 
+        :param read_version: None if there was no table to read.
         :param tags: what the transaction adds to the statement's own tags.
         :param metrics: what the transaction adds to the statement's own metrics.
         :param more: fields that only this product reads.
@@ -82,8 +83,8 @@ class Provenance:
         values["timestamp"] = timestamp
         values["operation"] = self.operation
         values["operationParameters"] = operation_parameters(self.parameters)
-        if self.read_version is not None:
-            values["readVersion"] = self.read_version
+        if read_version is not None:
+            values["readVersion"] = read_version
         values["isolationLevel"] = isolation.value
         values["isBlindAppend"] = blind_append
         values["operationMetrics"] = {n: str(value) for n, value in {**self.metrics, **(metrics or {})}.items()}
@@ -92,7 +93,7 @@ class Provenance:
         if self.tags or tags:
             values["tags"] = {**(tags or {}), **(self.tags or {})}
         values["engineInfo"] = self.engine_info
-        values["txnId"] = self.transaction_id
+        values["txnId"] = transaction_id
         values.update(more or {})
         return CommitInfo(values)
 

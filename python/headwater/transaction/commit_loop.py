@@ -69,6 +69,7 @@ from headwater.basics import backoff, clock, counts
 from headwater.basics.errors import HeadwaterError
 from headwater.catalogs.log_view import RatifiedLog
 from headwater.log.commits import parse_actions
+from headwater.log.groups import Group
 from headwater.protocol.features import in_commit_timestamps_enabled
 from headwater.protocol.file_names import (
     CheckpointName,
@@ -84,6 +85,9 @@ from headwater.transaction.pending import PendingCommitter, PendingLog
 from headwater.transaction.prepared import PreparedCommit
 from headwater.transaction.same_table import check_same_table
 from headwater.transaction.undoing import settle
+
+#: Receives the version and the transaction identifier of an attempt.
+Begin = Callable[[int, str], None]
 
 
 class Put(NamedTuple):
@@ -121,10 +125,19 @@ class CommitLoop:
         #: The version to try next.
         self.version = snapshot.version + 1 if snapshot else 0
 
-    def put(self, max_attempts: int, first: Encoded | None = None) -> Put:
+    def put(
+        self,
+        max_attempts: int,
+        first: Encoded | None = None,
+        *,
+        group: Group | None = None,
+        on_begin: Begin | None = None,
+    ) -> Put:
         """Put the commit as the next version that no other writer took.
 
         :param first: what :meth:`encode` made for the first attempt already.
+        :param group: as of :meth:`encode`.
+        :param on_begin: called right before each attempt; what it raises ends the commit.
         :raises HeadwaterError: a conflict; ``DELTA_MAX_COMMIT_RETRIES_EXCEEDED``;
             ``HEADWATER_COMMIT_OUTCOME_UNKNOWN``; those of :func:`~headwater.transaction.same_table.check_same_table`.
         :raises OSError: the store failed, and the commit is not there.
@@ -136,7 +149,9 @@ class CommitLoop:
         elif first is None:
             check_same_table(self._snapshot, self._store)
         for attempt in range(max_attempts):
-            encoded = first if first is not None and attempt == 0 else self.encode()
+            encoded = first if first is not None and attempt == 0 else self.encode(group)
+            if on_begin is not None:
+                on_begin(self.version, self._prepared.transaction_id)
             outcome = self._committer.commit(self.version, encoded.data, self._prepared.transaction_id)
             if isinstance(outcome, Made):
                 counts.count("commits")
@@ -159,9 +174,14 @@ class CommitLoop:
             },
         )
 
-    def encode(self) -> Encoded:
-        """The commit as the version to try next."""
-        return Encoded(*self._prepared.encode(self.version, _now(), self._previous))
+    def encode(self, group: Group | None = None) -> Encoded:
+        """The commit as the version to try next.
+
+        :param group: the tables that it is committed together with; None if it stands alone.
+        """
+        rows_version = self._committer.rows_version
+        encoded = self._prepared.encode(self.version, _now(), self._previous, group=group, rows_version=rows_version)
+        return Encoded(*encoded)
 
     def follow_winners(self, version: int) -> WinningCommit:
         """Check the commits of a version, which exists, and after for conflicts; the last of them.

@@ -67,6 +67,10 @@ class CommitFile(NamedTuple):
 class Committer(Protocol):
     """Makes commits of one table; see the promises above."""
 
+    @property
+    def rows_version(self) -> int | None:
+        """The version that new rows are of, if that is not the version of their commit."""
+
     def commit(self, version: int, data: bytes, transaction_id: str) -> Made | Lost | Unknown:
         """Make ``data`` the version, or change nothing.
 
@@ -78,12 +82,14 @@ class Committer(Protocol):
         """The commits of ``version``, which exists, and after, in order and without gaps."""
 
 
-class StoreCommitter:
+class StoreCommitter(Committer):
     """The table's store: a commit is a file of the log that is put if absent.
 
     A store may report a failure although it did what it was asked, or find the file of its own first request when it
     retries. So the file is read: each commit has an identifier of its own.
     """
+
+    rows_version = None
 
     def __init__(self, table_path: str, store: Store) -> None:
         self._directory = log_directory(table_path)

@@ -39,8 +39,8 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from headwater.basics.errors import HeadwaterError
@@ -50,7 +50,7 @@ from headwater.protocol import properties
 from headwater.protocol.file_names import STAGED_DIRECTORY, log_directory, staged_commit_name
 from headwater.stores import Store
 from headwater.transaction import maintenance
-from headwater.transaction.commit_loop import CommitLoop, Encoded, Put
+from headwater.transaction.commit_loop import Begin, CommitLoop, Encoded, Put
 from headwater.transaction.only_read import OnlyRead
 from headwater.transaction.prepared import PreparedCommit
 from headwater.transaction.transaction import MAX_ATTEMPTS, Committed, Transaction
@@ -70,7 +70,7 @@ class Member:
 
     transaction: Transaction
     prepared: PreparedCommit
-    on_begin: Callable[[int, str], None] | None = None
+    on_begin: Begin | None = None
     _loop: CommitLoop | None = field(default=None, init=False)
     encoded: Encoded | None = field(default=None, init=False)
     staged: str = field(default="", init=False)
@@ -115,9 +115,8 @@ def commit_together(members: Sequence[Member], only_read: Sequence[OnlyRead] = (
         table.check()
     if not ordered:
         return []
-    ordered[0].prepared.on_begin = ordered[0].on_begin
     if len(ordered) == 1 and not only_read:
-        ordered[0].put = ordered[0].loop.put(MAX_ATTEMPTS)
+        ordered[0].put = ordered[0].loop.put(MAX_ATTEMPTS, on_begin=ordered[0].on_begin)
     else:
         _Group(ordered[0], ordered[1:], only_read).commit()
     return [member.transaction.made(member.prepared, _made(member)) for member in members]
@@ -142,7 +141,8 @@ class _Group:
 
     def __init__(self, first: Member, others: Sequence[Member], only_read: Sequence[OnlyRead]) -> None:
         self._first, self._others, self._only_read = first, others, only_read
-        self._group = Group(str(uuid.uuid4()), first.path, first.loop.version)
+        #: What the commits say of it; once the others are staged, what the first says.
+        self._group = self._of_others = Group(str(uuid.uuid4()), first.path, first.loop.version)
         self._members = [first, *others]
 
     def commit(self) -> None:
@@ -157,10 +157,8 @@ class _Group:
             for member in self._others:
                 self._stage(member)
             named = [Participant(m.path, m.loop.version, m.staged) for m in self._others]
-            self._group = self._first.prepared.group = Group(
-                self._group.id, self._group.coordinator, self._group.since, named, validates=bool(self._only_read)
-            )
-            self._first.put = self._first.loop.put(MAX_ATTEMPTS)
+            self._group = replace(self._of_others, participants=named, validates=bool(self._only_read))
+            self._first.put = self._first.loop.put(MAX_ATTEMPTS, group=self._group, on_begin=self._first.on_begin)
         except Exception as error:
             if not _is_unknown(error):
                 self._delete_staged()
@@ -172,7 +170,7 @@ class _Group:
         try:
             for member in self._others:
                 member.loop.before_waiting = partial(self._check_order, member, taken)
-                member.put = member.loop.put(MAX_ATTEMPTS, member.encoded)
+                member.put = member.loop.put(MAX_ATTEMPTS, member.encoded, group=self._of_others)
                 taken = max(taken, place(member))
             for table in self._only_read:
                 table.check()
@@ -199,8 +197,7 @@ class _Group:
         self._delete_staged()
 
     def _stage(self, member: Member) -> None:
-        member.prepared.group = self._group
-        member.encoded = member.loop.encode()
+        member.encoded = member.loop.encode(self._of_others)
         member.staged = staged_commit_name(member.loop.version)
         path = self._staged_path(member)
         member.store.make_directory(path.rpartition("/")[0])

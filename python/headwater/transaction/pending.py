@@ -287,7 +287,7 @@ class PendingCommitter:
     def __init__(self, log: PendingLog, prepared: PreparedCommit) -> None:
         self._log, self._prepared = log, prepared
         # All statements of a transaction make one version.
-        prepared.rows_version = 0 if prepared.work.snapshot is None else log.base + 1
+        self.rows_version = 0 if prepared.work.snapshot is None else log.base + 1
 
     def commit(self, version: int, data: bytes, transaction_id: str) -> Made | Lost:
         reads = self._prepared.work.reads.key_reads

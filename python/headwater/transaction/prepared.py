@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headwater.basics.errors import HeadwaterError
 from headwater.iceberg.standing import behind_before
@@ -65,6 +65,7 @@ class Work:
 
     table_path: str
     store: Store
+    transaction_id: str
     snapshot: Snapshot | None
     reads: ReadSet
     definition: Redefinition
@@ -79,22 +80,14 @@ class Work:
 class PreparedCommit:
     """A commit as the loop asks for it, version by version. One thread puts it, once.
 
-    :param on_begin: called with version and transaction identifier right before each attempt; what it raises ends
-        the commit.
     :raises HeadwaterError: for what may never be committed ``DELTA_CANNOT_MODIFY_APPEND_ONLY``,
         ``DELTA_DUPLICATE_ACTIONS_FOUND``, ``DELTA_DOMAIN_METADATA_NOT_SUPPORTED``, ``DELTA_TABLE_WITHOUT_METADATA`` and
         what :func:`~headwater.protocol.features.check_writable` raises.
     """
 
-    def __init__(self, work: Work, provenance: Provenance, on_begin: Callable[[int, str], None] | None = None) -> None:
+    def __init__(self, work: Work, provenance: Provenance) -> None:
         self._work = work
         self._provenance = provenance
-        #: See above.
-        self.on_begin = on_begin
-        #: What the commits of a group say of it in their ``commitInfo``; None for one that stands alone.
-        self.group: Group | None = None
-        #: The version that new rows are of, where that is not the version of the commit; set before it is put.
-        self.rows_version: int | None = None
         self._vectors = VectorFiles(work.table_path, work.store)
         #: The lines of the last attempt but for those of files in bulk.
         self._others = b""
@@ -141,7 +134,7 @@ class PreparedCommit:
     @property
     def transaction_id(self) -> str:
         """The identifier in the ``commitInfo``."""
-        return self._provenance.transaction_id
+        return self._work.transaction_id
 
     @property
     def changes_definition(self) -> bool:
@@ -167,32 +160,43 @@ class PreparedCommit:
         if content.bulk is not None:
             yield from content.bulk.lines()
 
-    def encode(self, version: int, now: int, previous: int | None) -> tuple[bytes, int]:
+    def encode(
+        self,
+        version: int,
+        now: int,
+        previous: int | None,
+        *,
+        group: Group | None = None,
+        rows_version: int | None = None,
+    ) -> tuple[bytes, int]:
         """The commit file for a version and the version's timestamp, right before it is put.
 
         Times in milliseconds since the epoch: ``now`` by this machine's clock, ``previous`` of the version before.
 
+        :param group: what a commit of several tables says in its ``commitInfo``; None for one that stands alone.
+        :param rows_version: the version that new rows are of; None is ``version``.
         :raises HeadwaterError: ``HEADWATER_COMMIT_NOT_READABLE``.
         """
         content, definition = self._work.content, self._work.definition
         before = definition.before.metadata if definition.before else None
         metadata, stamp = stamped(definition.new_metadata, definition.metadata, before, version, now, previous)
+        of_group = {} if group is None else {groups.FIELD: group.to_json(self.table_path)}
         info = self._provenance.commit_info(
+            self.transaction_id,
+            None if self.snapshot is None else self.snapshot.version,
             timestamp=now,
             isolation=self._intent.isolation,
             blind_append=self._intent.reads.nothing and content.is_append and not self._work.reads.follows_directly,
             in_commit_timestamp=stamp,
-            tags=self._tags(),
+            tags=self._tags(group),
             metrics=self._own_metrics(version),
-            more={**(content.copies.record(len(content.removed), len(content.added)) or {}), **self._of_group()},
+            more={**(content.copies.record(len(content.removed), len(content.added)) or {}), **of_group},
         )
-        domains, body = self._files(version)
+        domains, body = self._files(version if rows_version is None else rows_version)
         state = [action for action in (definition.new_protocol, metadata) if action is not None]
         head = serialize([info, *state, *content.state_actions, *domains])
         self._others = self._read_back(version, head, body)
         data = self._others if content.bulk is None else b"".join([self._others, *content.bulk.lines()])
-        if self.on_begin is not None:
-            self.on_begin(version, self.transaction_id)
         return data, stamp or now
 
     def _own_metrics(self, version: int) -> dict[str, int]:
@@ -327,15 +331,12 @@ class PreparedCommit:
     def _assigns_row_ids(self) -> bool:
         return self._work.definition.after.assigns_row_ids
 
-    def _files(self, version: int) -> tuple[list[Action], bytes]:
-        """What the commit of a version has for its files: the domain of row ids where it changes, and the file actions
-        as bytes.
-        """
+    def _files(self, rows_version: int) -> tuple[list[Action], bytes]:
+        """What the commit has for its files: the domain of row ids where it changes, and the file actions as bytes."""
         if not self._assigns_row_ids:
             return [], self._body
         content = self._work.content
-        since = version if self.rows_version is None else self.rows_version
-        adds, domain = self._work.row_ids.assign(content.adds, since)
+        adds, domain = self._work.row_ids.assign(content.adds, rows_version)
         body = serialize([*content.removes, *adds, *content.changes])
         return [] if domain is None else [domain], body
 
@@ -357,11 +358,8 @@ class PreparedCommit:
         self._parsed, self._read_body = parsed, body
         return data
 
-    def _of_group(self) -> dict[str, Any]:
-        return {} if self.group is None else {groups.FIELD: self.group.to_json(self.table_path)}
-
-    def _tags(self) -> dict[str, str]:
-        of_group = {} if self.group is None else {groups.TAG: self.group.id}
+    def _tags(self, group: Group | None) -> dict[str, str]:
+        of_group = {} if group is None else {groups.TAG: group.id}
         return {**self._row_tags(), **of_group}
 
     def _row_tags(self) -> dict[str, str]:

@@ -13,10 +13,10 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -41,8 +41,8 @@ from headwater.protocol.table_definition import TableDefinition
 from headwater.stores import Store, absolute_path
 from headwater.transaction import maintenance
 from headwater.transaction.bulk import Bulk
-from headwater.transaction.commit_info import Provenance, default_engine_info, summarize
-from headwater.transaction.commit_loop import CommitLoop, Put
+from headwater.transaction.commit_info import Provenance, summarize
+from headwater.transaction.commit_loop import Begin, CommitLoop, Put
 from headwater.transaction.committers import Committer
 from headwater.transaction.content import Content, Values
 from headwater.transaction.keyed import KeyReads
@@ -282,24 +282,16 @@ class Transaction:
 
     def prepare(
         self,
-        operation: str,
-        parameters: Mapping[str, Any],
-        metrics: Mapping[str, int | str] | None = None,
-        *,
-        user_metadata: str | None = None,
-        tags: Mapping[str, str] | None = None,
-        engine_info: str | None = None,
-        on_begin: Callable[[int, str], None] | None = None,
+        provenance: Provenance,
     ) -> PreparedCommit:
         """Make of it a commit that may be put. Nothing more may be read or written by it then.
 
-        :param on_begin: called with version and transaction identifier right before each attempt; what it raises ends
-            the commit.
         :raises HeadwaterError: as :class:`~headwater.transaction.prepared.PreparedCommit`.
         """
         work = Work(
             table_path=self.table_path,
             store=self.store,
+            transaction_id=self.id,
             snapshot=self.snapshot,
             reads=self._reads,
             definition=self._definition,
@@ -310,54 +302,31 @@ class Transaction:
             serializable=self.serializable,
             mirrors=self.mirrors,
         )
-        provenance = Provenance(
-            operation,
-            parameters,
-            metrics or {},
-            engine_info=engine_info or default_engine_info(),
-            transaction_id=self.id,
-            read_version=self.snapshot.version if self.snapshot else None,
-            user_metadata=user_metadata,
-            tags=tags,
-        )
-        return PreparedCommit(work, provenance, on_begin)
+        return PreparedCommit(work, provenance)
 
     def commit(
         self,
-        operation: str,
-        parameters: Mapping[str, Any],
-        metrics: Mapping[str, int | str] | None = None,
+        provenance: Provenance,
         *,
-        user_metadata: str | None = None,
-        tags: Mapping[str, str] | None = None,
-        engine_info: str | None = None,
-        on_begin: Callable[[int, str], None] | None = None,
+        on_begin: Begin | None = None,
         review: Callable[[PreparedCommit], None] | None = None,
     ) -> Committed:
         """Make the next version of the table, or raise and leave the table as it is.
 
-        :param on_begin: as of :meth:`prepare`.
+        :param on_begin: as of :meth:`~headwater.transaction.commit_loop.CommitLoop.put`.
         :param review: is shown the commit once, before the first attempt; what it raises ends the commit.
         :raises HeadwaterError: a conflict (:func:`~headwater.transaction.conflicts.check`);
             ``DELTA_MAX_COMMIT_RETRIES_EXCEEDED``; those of :meth:`prepare`; ``HEADWATER_COMMIT_OUTCOME_UNKNOWN``;
             ``HEADWATER_COMMIT_NOT_READABLE`` before anything is written.
         :raises OSError: the store failed, and the commit is not there.
         """
-        prepared = self.prepare(
-            operation,
-            parameters,
-            metrics,
-            user_metadata=user_metadata,
-            tags=tags,
-            engine_info=engine_info,
-            on_begin=on_begin,
-        )
+        prepared = self.prepare(provenance)
         if review is not None:
             review(prepared)
         began = time.monotonic()
-        put = CommitLoop(prepared, self._committer).put(self._max_attempts)
+        put = CommitLoop(prepared, self._committer).put(self._max_attempts, on_begin=on_begin)
         if _LOG.isEnabledFor(logging.INFO):
-            summary = summarize(operation, *self._content.in_words, time.monotonic() - began, put.attempts)
+            summary = summarize(provenance.operation, *self._content.in_words, time.monotonic() - began, put.attempts)
             _LOG.info("%s: version %d %s", self.table_path, put.version, summary)
         return self.made(prepared, put)
 

@@ -33,7 +33,7 @@ from headwater.protocol.actions import AddFile, RemoveFile, SetTransaction
 from headwater.protocol.file_names import commit_name, log_directory
 from headwater.protocol.row_tracking import DOMAIN
 from headwater.stores import Store
-from headwater.transaction.commit_info import Provenance, default_engine_info
+from headwater.transaction.commit_info import Provenance
 from headwater.transaction.committers import Made, StoreCommitter, Unknown
 from headwater.transaction.conflicts import file_key
 from headwater.transaction.content import Content
@@ -167,18 +167,10 @@ def _prepared(table_path: str, store: Store, version: int, group_id: str, newest
             content.domains[name] = replace(domain, removed=True) if old is None else old
     reads = ReadSet(newest, match_by_pruning)
     reads.whole_table = reads.follows_directly = True
-    work = Work(table_path, store, newest, reads, definition, content, RowIds(newest, _count))
-    provenance = Provenance(
-        "ROLLBACK TRANSACTION",
-        {"version": version},
-        {},
-        default_engine_info(),
-        str(uuid.uuid4()),
-        newest.version,
-        tags={groups.UNDOES: group_id},
-    )
+    work = Work(table_path, store, str(uuid.uuid4()), newest, reads, definition, content, RowIds(newest, _count))
+    said = Provenance("ROLLBACK TRANSACTION", {"version": version}, tags={groups.UNDOES: group_id})
     try:
-        return PreparedCommit(work, provenance)
+        return PreparedCommit(work, said)
     except HeadwaterError as error:
         _LOG.warning("%s: version %d cannot be undone: %s", table_path, version, error)
         return None

@@ -8,7 +8,7 @@ import pytest
 
 from headwater.basics.errors import HeadwaterError
 from headwater.statements.running.opening import open_snapshot
-from headwater.transaction import Transaction
+from headwater.transaction import Provenance, Transaction
 from support.predicate_text import tree
 from support.requests import create_request, create_table, data_file, delete, merge, schema_json, update
 
@@ -57,7 +57,7 @@ def with_schema(path, statement, text):
     snapshot = open_snapshot(str(path), statement)
     txn = Transaction(snapshot.table_path, snapshot.store, snapshot)
     txn.update_metadata(replace(snapshot.metadata, schema_string=text))
-    txn.commit("ADD COLUMNS", {})
+    txn.commit(Provenance("ADD COLUMNS"))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile
 from headwater.statements.running.committing import removals
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction
+from headwater.transaction import Provenance, Transaction
 from headwater.transaction.queueing import queue_of
 from support.requests import actions, called, create_request, create_table, data_file, schema_json
 
@@ -105,7 +105,7 @@ def other(path, *, change=lambda metadata: metadata, add=(), remove=False, blind
         txn.add(AddFile(name, {}, 1, 1, True, '{"numRecords":1}') for name in add)
         if app is not None:
             txn.set_transaction(*app)
-        txn.commit("OTHER", {})
+        txn.commit(Provenance("OTHER"))
 
     return commit
 

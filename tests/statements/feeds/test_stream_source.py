@@ -12,7 +12,7 @@ from headwater.basics.errors import HeadwaterError
 from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 from support.commits import add_file
 from support.requests import called, create_request, create_table, schema_json
 
@@ -264,4 +264,4 @@ class TestChangesThatFollowEachOther:
 def append(path):
     txn = Transaction(path, LocalStore(), load_snapshot(path, LocalStore()))
     txn.add([add_file("f")])
-    txn.commit("WRITE", {"mode": "Append"})
+    txn.commit(Provenance("WRITE", {"mode": "Append"}))

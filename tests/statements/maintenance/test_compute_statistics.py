@@ -14,7 +14,7 @@ from headwater.basics.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.protocol.actions import AddFile, RemoveFile
 from headwater.statements.running.opening import open_snapshot
-from headwater.transaction import Transaction
+from headwater.transaction import Provenance, Transaction
 from support.requests import actions, called, create_request, create_table, schema_json
 
 STATS = {
@@ -46,7 +46,7 @@ def commit(path, statement, adds=(), removes=()):
     txn = Transaction(snapshot.table_path, snapshot.store, snapshot)
     txn.add(adds)
     txn.remove(removes)
-    txn.commit("WRITE", {})
+    txn.commit(Provenance("WRITE"))
 
 
 def compute(path, statement, columns=None):

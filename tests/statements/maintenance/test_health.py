@@ -22,7 +22,7 @@ from headwater.statements.maintenance.health import HEALTH_SCHEMA, SECTIONS, by_
 from headwater.statements.maintenance.layouts import Settings
 from headwater.statements.reads.loading import describe
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction
+from headwater.transaction import Provenance, Transaction
 from support.commits import add_file, create, remove_file
 from support.recording_statement import RecordingStatement
 from support.requests import alter_table, called
@@ -37,7 +37,7 @@ def commit(path, add=(), remove=()):
     txn = Transaction(str(path), LocalStore(), load_snapshot(str(path), LocalStore()))
     txn.add(add)
     txn.remove(remove)
-    return txn.commit("WRITE", {})
+    return txn.commit(Provenance("WRITE"))
 
 
 def large(name, low, high, day=None, vector=None):

@@ -15,7 +15,7 @@ from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, DeletionVector, RemoveFile
 from headwater.statements.running.committing import removals
 from headwater.statements.running.opening import open_snapshot
-from headwater.transaction import Transaction
+from headwater.transaction import Provenance, Transaction
 from support.recording_statement import RecordingStatement
 from support.requests import actions, called, create_request, create_table, schema_json
 
@@ -40,7 +40,7 @@ def commit(path, statement, adds=(), removes=()):
     txn = Transaction(snapshot.table_path, snapshot.store, snapshot)
     txn.add(adds)
     txn.remove(RemoveFile(f.path, 1, True, size=7, deletion_vector=f.deletion_vector) for f in removes)
-    txn.commit("WRITE", {})
+    txn.commit(Provenance("WRITE"))
 
 
 def restore(path, statement, version):
@@ -165,7 +165,7 @@ def test_in_bulk_and_one_by_one_are_the_same(tmp_path, seed, monkeypatch):
         txn = Transaction(snapshot.table_path, snapshot.store, snapshot)
         txn.remove(removals(snapshot.files.slice(seed)))
         txn.add(second)
-        txn.commit("WRITE", {})
+        txn.commit(Provenance("WRITE"))
         if not bulk:
             monkeypatch.setattr(Transaction, "takes_bulk", False)
         changed = set[str]()
@@ -208,4 +208,4 @@ def test_a_commit_in_bulk_is_checked(table, statement):
             return
         txn.replace(removed, added)
         with pytest.raises(HeadwaterError, match=reason):
-            txn.commit("WRITE", {})
+            txn.commit(Provenance("WRITE"))

@@ -11,7 +11,7 @@ import pytest
 from headwater.basics.errors import HeadwaterError
 from headwater.protocol.actions import AddFile, RemoveFile
 from headwater.statements.running.opening import CACHE, open_snapshot
-from headwater.transaction import Transaction
+from headwater.transaction import Provenance, Transaction
 from support.recording_statement import RecordingStatement
 from support.requests import called, create_request, create_table, load_table, schema_json
 
@@ -39,7 +39,7 @@ def table(tmp_path, statement, request, monkeypatch):
             txn.add([AddFile(f"f{version}", {}, 4, 5, True)])
             if version > 1:
                 txn.remove([RemoveFile(f"f{version - 1}", 1, True, partition_values={}, size=4)])
-            txn.commit("WRITE", {})
+            txn.commit(Provenance("WRITE"))
         if not in_commit:
             os.utime(path / f"_delta_log/{version:020d}.json", (now - days * DAY,) * 2)
     CACHE.forget(str(path))

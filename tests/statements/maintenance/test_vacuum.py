@@ -25,7 +25,7 @@ from headwater.statements.maintenance.health import health
 from headwater.statements.maintenance.layouts import Settings
 from headwater.statements.running.opening import open_snapshot
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction
+from headwater.transaction import Provenance, Transaction
 from support.inline_vectors import inline
 from support.recording_statement import RecordingStatement
 from support.requests import actions, called, create_request, create_table, schema_json
@@ -87,7 +87,7 @@ class Model:
             change = f"_change_data/cdc-{len(self.needs)}.parquet"
             self.change_files[self.make(change, hours_ago)] = hours_ago
             txn.add_action(AddCDCFile(encode_path(change), {"_p": "x"}, 10))
-        version = txn.commit("WRITE", {}).version
+        version = txn.commit(Provenance("WRITE")).version
         self.set_time(f"_delta_log/{version:020d}.json", hours_ago)
         self.ages.append(hours_ago)
         vectors = {

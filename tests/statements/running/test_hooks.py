@@ -22,8 +22,9 @@ from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile
 from headwater.statements.running import hooks as showing
 from headwater.statements.running.committing import commit, transaction
-from headwater.statements.running.opening import Options, open_snapshot
+from headwater.statements.running.opening import open_snapshot
 from headwater.stores import LocalStore
+from headwater.transaction.commit_info import Provenance
 from headwater.transaction.maintenance import wait_for_maintenance
 from support.paths import ROOT
 from support.recording_statement import RecordingStatement
@@ -90,7 +91,7 @@ def make(path: Path, statement: Any, **properties: str) -> None:
 def write(path: Path, statement: Any, rows: int = 1) -> int:
     txn = transaction(str(path), statement, open_snapshot(str(path), statement))
     txn.add([AddFile(f"{random.random()}.parquet", {}, 7, 5, True, f'{{"numRecords":{rows}}}')])
-    return commit(txn, statement, Options(None), "WRITE", {"mode": "Append"}, {"numOutputRows": rows}).version
+    return commit(txn, statement, Provenance("WRITE", {"mode": "Append"}, {"numOutputRows": rows})).version
 
 
 def versions(path: Path) -> int:

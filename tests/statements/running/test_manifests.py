@@ -18,8 +18,9 @@ from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, RemoveFile
 from headwater.protocol.partition_paths import encode_path, partition_directory
 from headwater.statements.running.committing import commit, removals, transaction
-from headwater.statements.running.opening import Options, open_snapshot
+from headwater.statements.running.opening import open_snapshot
 from headwater.stores import LocalStore
+from headwater.transaction.commit_info import Provenance
 from support.recording_statement import RecordingStatement
 from support.requests import alter_table, called, create_request, create_table, schema_json
 
@@ -53,7 +54,7 @@ def write(path: Path, statement: Any, adds=(), removed=()) -> None:
     txn.add(adds)
     gone = pa.array([file.path for file in removed], pa.string())
     txn.remove(removals(snapshot.files.filter(pc.is_in(snapshot.files["path"], value_set=gone))))
-    commit(txn, statement, Options(None), "WRITE", {})
+    commit(txn, statement, Provenance("WRITE"))
 
 
 def generate(path: Path, statement: Any, mode: str = "symlink_format_manifest") -> Any:

@@ -6,7 +6,7 @@ from headwater.basics.errors import HeadwaterError
 from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.protocol.actions import AddFile
 from headwater.statements.running.opening import CACHE, open_snapshot
-from headwater.transaction import Transaction
+from headwater.transaction import Provenance, Transaction
 from support.commits import edit_log
 from support.requests import actions, alter_table, called, check_same_schema, create_request, create_table, schema_json
 
@@ -335,7 +335,7 @@ def test_files_added_again_keep_statistics_that_a_checkpoint_has_as_columns_only
     snapshot = open_snapshot(str(path), statement)
     txn = Transaction(snapshot.table_path, snapshot.store, snapshot)
     txn.add([AddFile("f.parquet", {}, 1, 1, True, stats)])
-    write_checkpoint(txn.commit("WRITE", {}).snapshot)
+    write_checkpoint(txn.commit(Provenance("WRITE")).snapshot)
     for version in (0, 1):
         (path / "_delta_log" / f"{version:020d}.json").unlink()
     CACHE.forget(snapshot.table_path)

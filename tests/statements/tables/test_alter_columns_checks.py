@@ -14,7 +14,7 @@ from headwater.protocol.column_metadata import DECLARED_TYPE
 from headwater.protocol.types import PrimitiveType, StructField, StructType
 from headwater.schema.declared import as_stored, with_declared
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction
+from headwater.transaction import Provenance, Transaction
 from support.requests import alter_table, create_request, create_table, schema_json
 
 NESTED = json.dumps(
@@ -48,7 +48,7 @@ def test_replace_columns_looks_at_the_rows_for_a_new_not_null(tmp_path, statemen
     snapshot = newest(path)
     txn = Transaction(snapshot.table_path, snapshot.store, snapshot)
     txn.add([AddFile("x.parquet", {}, 1, 1, True, '{"numRecords":1}')])
-    txn.commit("WRITE", {})
+    txn.commit(Provenance("WRITE"))
     looked: list[Any] = []
     statement.query = looked.append
     alter_table({"table": str(path), "name": "t", "changes": replaced_by(("a", False))}, statement)
@@ -84,7 +84,7 @@ def test_row_tracking_that_was_suspended_is_enabled(tmp_path, statement):
     snapshot = newest(path)
     txn = Transaction(snapshot.table_path, snapshot.store, snapshot)
     txn.add([AddFile("x.parquet", {}, 1, 1, True, '{"numRecords":1}')])
-    txn.commit("WRITE", {})
+    txn.commit(Provenance("WRITE"))
     changes = [
         {"kind": "set_property", "key": "delta.rowTrackingSuspended", "value": "false"},
         {"kind": "set_property", "key": "delta.enableRowTracking", "value": "true"},

@@ -10,7 +10,7 @@ from headwater.basics.errors import HeadwaterError
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction
+from headwater.transaction import Provenance, Transaction
 from support.requests import actions, alter_table, create_request, create_table, data_file, schema_json
 
 
@@ -49,7 +49,7 @@ def append(path, stats):
         snapshot = load_snapshot(str(path), LocalStore())
         txn = Transaction(snapshot.table_path, snapshot.store, snapshot)
         txn.add([AddFile(f"{snapshot.version}.parquet", {}, 1, 1, True, stats)])
-        txn.commit("WRITE", {})
+        txn.commit(Provenance("WRITE"))
 
     return commit
 
@@ -155,7 +155,7 @@ def commits(path, *files):
         txn = Transaction(snapshot.table_path, snapshot.store, snapshot)
         for file in files:
             txn.add_action(file)
-        txn.commit("WRITE", {})
+        txn.commit(Provenance("WRITE"))
 
     return commit
 

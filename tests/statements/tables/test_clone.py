@@ -25,7 +25,7 @@ from headwater.protocol.partition_paths import encode_path
 from headwater.statements.running import opening
 from headwater.statements.running.opening import CACHE, open_snapshot
 from headwater.stores import LocalStore, absolute_path
-from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 from support.faults.faulty_store import Fault, FaultyStore
 from support.recording_statement import RecordingStatement
 from support.requests import actions, called, create_request, create_table, data_file, log_of, schema_json
@@ -67,7 +67,7 @@ def commit(path, adds=(), removes=()):
         for f in removes
     )
     txn.add(adds)
-    txn.commit("WRITE", {})
+    txn.commit(Provenance("WRITE"))
 
 
 def data(path, name, vector=None):

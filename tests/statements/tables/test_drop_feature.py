@@ -18,7 +18,7 @@ from headwater.protocol.features import FEATURES
 from headwater.statements.maintenance.file_rewrites import OldTypes
 from headwater.statements.tables.feature_traces import REMOVALS
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 from support.commits import edit_log
 from support.requests import actions, alter_table, called, create_request, create_table, data_file, schema_json
 
@@ -54,7 +54,7 @@ def commits(path, *files, operation="WRITE"):
         txn = Transaction(now.table_path, now.store, now)
         for file in files:
             txn.add_action(file)
-        txn.commit(operation, {})
+        txn.commit(Provenance(operation))
 
     return commit
 

@@ -21,7 +21,7 @@ from headwater.statements.running import opening
 from headwater.statements.upserts.deleted_keys import Remembering
 from headwater.statements.upserts.events import Events
 from headwater.statements.upserts.finding import companion_in
-from headwater.transaction import Transaction, maintenance
+from headwater.transaction import Provenance, Transaction, maintenance
 from support.deleting_batches import INT, ROWS, events_with
 from support.recording_statement import RecordingStatement
 from support.requests import called, create_request, create_table, data_file
@@ -60,7 +60,7 @@ class Table:
         txn = Transaction(self.path, self.disk, None if is_new else self.now)
         txn.update_protocol(Protocol(2, 5))
         txn.update_metadata(metadata)
-        txn.commit(operation, {})
+        txn.commit(Provenance(operation))
 
     def change(
         self, schema: StructType | None = None, mode: str | None = None, operation: str = "X", **more: Any
@@ -96,7 +96,7 @@ class Table:
         assert number is not None
         txn = Transaction(self.path, self.disk, now)
         txn.set_transaction(companion.application, number)
-        txn.commit("MERGE", {})
+        txn.commit(Provenance("MERGE"))
         return companion.id
 
     # -- Changes after which it is the same table ----------------------------------------------------------------------
@@ -144,7 +144,7 @@ class Table:
             self.disk.delete(f"{self.path}/_delta_log/{version:020d}.json")
         txn = Transaction(self.path, self.disk, now)
         txn.set_transaction("another", now.version)
-        txn.commit("WRITE", {})
+        txn.commit(Provenance("WRITE"))
 
     def hide(self) -> None:
         """The key gets another name, and another column the key's. It is no key."""

@@ -15,7 +15,7 @@ from headwater.protocol.actions import AddFile
 from headwater.protocol.types import PrimitiveType, StructField, StructType, schema_string
 from headwater.schema.identity import identity_columns
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction
+from headwater.transaction import Provenance, Transaction
 from headwater.transaction.queueing import queue_of
 from support.requests import actions, create_request, create_table, data_file, schema_json, truncate, write
 
@@ -50,7 +50,7 @@ def other(path, change=lambda metadata: metadata, *files, blind=True):
             txn.read_whole_table()
         values = dict.fromkeys(snapshot.partition_columns, "theirs")
         txn.add(AddFile(name, values, 1, 1, True, '{"numRecords":1}') for name in files)
-        txn.commit("OTHER", {})
+        txn.commit(Provenance("OTHER"))
 
     return commit
 

@@ -30,7 +30,7 @@ from headwater.protocol.actions import AddFile, Metadata, Protocol
 from headwater.pruning import prune_all
 from headwater.pruning.predicates import Column, In, IsNull, Not, Predicate
 from headwater.stores import LocalStore, absolute_path
-from headwater.transaction import Transaction
+from headwater.transaction import Provenance, Transaction
 
 ACCOUNTS = 12
 START_BALANCE = 1000
@@ -165,7 +165,7 @@ def create(
     for part in range(FILES_AT_FIRST):
         rows = [(n, START_BALANCE, None) for n in range(part, ACCOUNTS, FILES_AT_FIRST)]
         txn.add([write_file(path, rows)])
-    return txn.commit("CREATE TABLE", {}, user_metadata="create").snapshot
+    return txn.commit(Provenance("CREATE TABLE", user_metadata="create")).snapshot
 
 
 def write_file(path: str, rows: Sequence[tuple[Any, ...]], data_change: bool = True) -> AddFile:

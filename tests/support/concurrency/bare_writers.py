@@ -26,7 +26,7 @@ from headwater.log.snapshot_cache import SnapshotCache
 from headwater.protocol.actions import AddFile
 from headwater.statements.running.committing import removals
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction
+from headwater.transaction import Provenance, Transaction
 from headwater.transaction.row_level import Mark
 from support.concurrency.bank import CONFLICTS, FIELDS, Diary, Transfer, check_sum, files_for, rows_of, write_file
 
@@ -128,7 +128,7 @@ def write(kind: str, path: str, chance: random.Random, marker: str, diary: Diary
     try:
         transfer = STEPS[kind](txn, snapshot, chance, marker)
         diary.tries(path, kind, marker, transfer)
-        committed = txn.commit(kind.upper(), {}, user_metadata=marker)
+        committed = txn.commit(Provenance(kind.upper(), user_metadata=marker))
     except HeadwaterError as error:
         if error.condition not in CONFLICTS:
             raise

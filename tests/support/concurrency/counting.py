@@ -6,7 +6,7 @@ from headwater.basics.errors import HeadwaterError
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile
 from headwater.stores import LocalStore
-from headwater.transaction import Transaction
+from headwater.transaction import Provenance, Transaction
 
 
 def count(path: str, name: str, times: int) -> None:
@@ -16,7 +16,7 @@ def count(path: str, name: str, times: int) -> None:
         txn.set_transaction("counter", (txn.transaction_version("counter") or 0) + 1)
         txn.add([AddFile(f"{name}-{done}", {}, 1, 1)])
         try:
-            txn.commit("WRITE", {})
+            txn.commit(Provenance("WRITE"))
         except HeadwaterError as error:
             if error.condition != "DELTA_CONCURRENT_TRANSACTION":
                 raise

@@ -22,7 +22,7 @@ from headwater.log.snapshot_cache import SnapshotCache
 from headwater.protocol.actions import AddFile, RemoveFile
 from headwater.pruning.predicates import Column, Comparison, Literal
 from headwater.stores import LocalStore
-from headwater.transaction import Committed, Transaction
+from headwater.transaction import Committed, Provenance, Transaction
 
 ACCOUNTS = 6
 START_BALANCE = 100
@@ -53,7 +53,7 @@ def ours(kind: str) -> Callable[[str, random.Random, str], None]:
         txn = Transaction(path, _STORE, snapshot, _CACHE)
         step(txn, snapshot, chance, marker if kind == "disjoint" else "")
         try:
-            committed: Committed = txn.commit(kind.upper(), {}, user_metadata=marker)
+            committed: Committed = txn.commit(Provenance(kind.upper(), user_metadata=marker))
         except HeadwaterError as error:
             if error.condition not in CONFLICTS:
                 raise

@@ -20,7 +20,7 @@ from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol, RemoveFile
 from headwater.protocol.file_names import CommitName, parse_name
 from headwater.stores import Store
-from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 from support.faults.faulty_store import Crash
 
 SCHEMA = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'
@@ -145,7 +145,7 @@ class Life:
     def _commit(self, name: str, txn: Transaction) -> None:
         self.outcomes[name] = None
         try:
-            self.outcomes[name] = txn.commit("WRITE", {}, user_metadata=name).version
+            self.outcomes[name] = txn.commit(Provenance("WRITE", user_metadata=name)).version
         except (OSError, HeadwaterError) as error:
             self.failures.append(error)
         wait_for_maintenance(60)
@@ -245,7 +245,7 @@ def _next_writer(life: Life) -> None:
     snapshot = load_snapshot(life.path, life.disk)
     txn = Transaction(life.path, life.disk, snapshot)
     txn.add([AddFile("next", {}, 10, 1)])
-    committed = txn.commit("WRITE", {}, user_metadata="next")
+    committed = txn.commit(Provenance("WRITE", user_metadata="next"))
     assert committed.version == snapshot.version + 1
     assert wait_for_maintenance(60)
     write_checkpoint(committed.snapshot)

@@ -20,7 +20,7 @@ from headwater.log import deletion_vectors
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol
 from headwater.stores import Store
-from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 from support.processes import environment, python
 
 COMMITS = 8
@@ -32,13 +32,13 @@ def create(table, store):
     txn = Transaction(table, store, None)
     txn.update_protocol(Protocol(1, 2))
     txn.update_metadata(Metadata("the-id", '{"type":"struct","fields":[]}', created_time=1))
-    return txn.commit("CREATE TABLE", {}).snapshot
+    return txn.commit(Provenance("CREATE TABLE")).snapshot
 
 
 def append(table, store, snapshot, path="new"):
     txn = Transaction(table, store, snapshot)
     txn.add([AddFile(path, {}, 1, 1)])
-    return txn.commit("WRITE", {})
+    return txn.commit(Provenance("WRITE"))
 
 
 def paths(snapshot: Snapshot) -> list[str]:

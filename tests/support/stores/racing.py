@@ -15,7 +15,7 @@ import time
 
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile
-from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 from support.stores import hadoop_jvm
 
 
@@ -37,7 +37,7 @@ def main() -> None:
                 txn = Transaction(table, store, snapshots[table])
                 path = f"{name}-{number}"
                 txn.add([AddFile(path, {}, 1, 1)])
-                committed = txn.commit("WRITE", {})
+                committed = txn.commit(Provenance("WRITE"))
                 acknowledged.append([table, committed.version, path])
                 snapshots[table] = committed.snapshot
                 time.sleep(random.random() / 5)  # who has lost waits, and is to have its turn

@@ -12,7 +12,7 @@ import pytest
 from headwater.protocol.actions import AddFile, Metadata, Protocol
 from headwater.statements.running import opening
 from headwater.stores import Store
-from headwater.transaction import Transaction, wait_for_maintenance
+from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 from support.recording_statement import RecordingStatement
 from support.requests import called, schema_json
 
@@ -76,7 +76,7 @@ class VacuumContract:
         txn = Transaction(table, store, None)
         txn.update_protocol(Protocol(1, 2))
         txn.update_metadata(Metadata("the-id", schema_json(a="integer", p="integer"), ("p",), created_time=1))
-        snapshot = txn.commit("CREATE TABLE", {}).snapshot
+        snapshot = txn.commit(Provenance("CREATE TABLE")).snapshot
         # A log may name what the table does not own.
         named = [_escaped(path) for path in (*REMOVED, *OTHERS)]
         removes = [{"remove": {"path": path, "deletionTimestamp": 1, "dataChange": True}} for path in named]
@@ -85,4 +85,4 @@ class VacuumContract:
         store.put_if_absent(f"{table}/_delta_log/{1:020d}.json", commit)
         txn = Transaction(table, store, snapshot)
         txn.add([AddFile(path, {"p": "1"}, 1, 1) for path in LIVE])
-        txn.commit("WRITE", {})
+        txn.commit(Provenance("WRITE"))

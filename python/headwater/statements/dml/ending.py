@@ -18,7 +18,8 @@ from headwater.statements.dml.attempt import Attempt
 from headwater.statements.dml.outcome import Effect
 from headwater.statements.dml.scan import total_bytes
 from headwater.statements.files.rows import Written
-from headwater.statements.running.committing import commit
+from headwater.statements.running.committing import commit, idempotence
+from headwater.transaction.commit_info import Provenance
 
 
 @dataclass(frozen=True)
@@ -105,18 +106,15 @@ def end(
     """
     if not attempt.txn.has_changes:
         return CommitAnswer(version=attempt.snapshot.version, counts=None if counts is None else list(counts))
-    measured = {**metrics, "executionTimeMs": attempt.milliseconds()}
-    return commit(
-        attempt.txn,
-        attempt.statement,
-        attempt.request.options,
+    request, statement = attempt.request, attempt.statement
+    provenance = Provenance(
         operation,
-        {**parameters, **attempt.request.parameters},
-        measured,
-        counts,
-        writes_rows=True,
-        application=attempt.request.application,
+        {**parameters, **request.parameters},
+        {**metrics, "executionTimeMs": attempt.milliseconds()},
+        request.options.user_metadata,
     )
+    application = request.application or idempotence(request.options, statement)
+    return commit(attempt.txn, statement, provenance, counts, application=application)
 
 
 def note_reads(attempt: Attempt, predicates: Sequence[Predicate]) -> None:

@@ -18,6 +18,7 @@ from headwater.bridge.messages.change import ChangeClause, ChangeRequest
 from headwater.protocol.types import parse_schema
 from headwater.pruning.predicates import Predicate, decode
 from headwater.statements.internal_names import InternalNames
+from headwater.statements.running.committing import Application
 from headwater.statements.running.opening import Options
 
 
@@ -94,7 +95,7 @@ class DmlRequest:
 
     message: ChangeRequest
     options: Options = field(default_factory=lambda: Options(None))
-    application: tuple[str, int] | None = None
+    application: Application | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property

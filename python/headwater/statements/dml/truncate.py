@@ -6,9 +6,10 @@ from headwater.bridge.messages.change import TruncateRequest
 from headwater.bridge.messages.define import CommitAnswer
 from headwater.bridge.statement import Statement
 from headwater.statements.calls import call
-from headwater.statements.running.committing import commit, removals, skip_if_done, transaction
+from headwater.statements.running.committing import commit, idempotence, removals, skip_if_done, transaction
 from headwater.statements.running.opening import Options, open_snapshot
 from headwater.statements.running.rerunning import run_again_after_losses
+from headwater.transaction.commit_info import Provenance
 
 
 @call(commits=True, in_transaction=True)
@@ -25,4 +26,6 @@ def _truncate_once(request: TruncateRequest, statement: Statement) -> CommitAnsw
     txn.read_whole_table()
     txn.remove(removals(snapshot.files))
     metrics = {"numRemovedFiles": snapshot.num_files, "numRemovedBytes": snapshot.size_in_bytes}
-    return commit(txn, statement, Options(None), "TRUNCATE", {}, metrics, writes_rows=True)
+    return commit(
+        txn, statement, Provenance("TRUNCATE", {}, metrics), application=idempotence(Options(None), statement)
+    )

@@ -41,7 +41,7 @@ from headwater.statements.calls import call
 from headwater.statements.feeds.sink_options import check_options
 from headwater.statements.files.rows import Target, Written, write_rows
 from headwater.statements.reads.loading import names_version_of_table
-from headwater.statements.running.committing import commit, has_committed, transaction
+from headwater.statements.running.committing import Application, commit, has_committed, transaction
 from headwater.statements.running.opening import Options, locate, open_if_there, open_same, open_snapshot
 from headwater.statements.running.rerunning import run_again_after_losses
 from headwater.statements.settings import ALLOWS_ARBITRARY
@@ -52,6 +52,7 @@ from headwater.statements.writes.given_options import ignore_properties, propert
 from headwater.statements.writes.insert import evolve_metadata, numbers_rows, resolve_write, still_fits
 from headwater.statements.writes.overwrite import Overwrite, remove_replaced
 from headwater.transaction import Transaction
+from headwater.transaction.commit_info import Provenance
 
 
 @call(commits=False, in_transaction=False, words="A stream")
@@ -111,7 +112,7 @@ def plan_batch(request: PlanBatchRequest, statement: Statement) -> BatchPlan:
     """
     batch, sink = request.batch, request.batch.sink
     snapshot = open_if_there(sink.table, statement)
-    if snapshot is not None and has_committed(snapshot, batch.query_id, batch.batch_id):
+    if snapshot is not None and has_committed(snapshot, application_of(batch)):
         return BatchPlan(skipped=True)
     rows = parse_schema(batch.schema)
     if voids := void_columns(rows):
@@ -178,7 +179,7 @@ def write_batch(request: WriteBatchRequest, statement: Statement) -> CommitAnswe
         # The same batch, of a run of the query that was stopped while it committed.
         if error.condition == "DELTA_CONCURRENT_TRANSACTION":
             snapshot = open_snapshot(batch.sink.table, statement)
-            if has_committed(snapshot, batch.query_id, batch.batch_id):
+            if has_committed(snapshot, application_of(batch)):
                 statement.discard()
                 return CommitAnswer(version=snapshot.version, skipped=True)
         raise
@@ -213,7 +214,7 @@ class _BatchWrite:
         # The table must still be the one of the plan, and its columns those that the rows were matched to.
         snapshot = open_same(self.seen, statement, self.version)
         self.version = None
-        if has_committed(snapshot, batch.query_id, batch.batch_id):
+        if has_committed(snapshot, application_of(batch)):
             statement.discard()
             return CommitAnswer(version=snapshot.version, skipped=True)
         txn = transaction(batch.sink.table, statement, snapshot)
@@ -302,20 +303,23 @@ def _declared(sink: SinkSettings, rows: StructType) -> CreateTableRequest:
     )
 
 
+def application_of(batch: SinkBatch) -> Application:
+    """The query and its batch, by which the batch is recognized in the table."""
+    return Application(batch.query_id, batch.batch_id)
+
+
 def _commit(
     txn: Transaction, statement: Statement, options: Options, batch: SinkBatch, written: Written, removed: int
 ) -> CommitAnswer:
-    return commit(
-        txn,
-        statement,
-        options,
-        operation="STREAMING UPDATE",
-        parameters={"outputMode": batch.sink.mode, "queryId": batch.query_id, "epochId": str(batch.batch_id)},
-        metrics={
+    provenance = Provenance(
+        "STREAMING UPDATE",
+        {"outputMode": batch.sink.mode, "queryId": batch.query_id, "epochId": str(batch.batch_id)},
+        {
             "numAddedFiles": len(written.files),
             "numRemovedFiles": removed,
             "numOutputRows": written.rows,
             "numOutputBytes": written.bytes,
         },
-        application=(batch.query_id, batch.batch_id),
+        options.user_metadata,
     )
+    return commit(txn, statement, provenance, application=application_of(batch))

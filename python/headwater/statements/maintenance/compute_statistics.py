@@ -37,10 +37,11 @@ from headwater.statements.files.data_footers import data_footer
 from headwater.statements.files.file_lists import file_list, relation_over
 from headwater.statements.files.rows import Target, statistics_leaves
 from headwater.statements.running.committing import commit, transaction
-from headwater.statements.running.opening import Options, open_snapshot
+from headwater.statements.running.opening import open_snapshot
 from headwater.statements.running.rerunning import run_again_after_losses
 from headwater.stores import absolute_path
 from headwater.stores.interface import in_parallel
+from headwater.transaction.commit_info import Provenance
 
 #: Footers that are read between two looks whether the statement was cancelled.
 _AT_ONCE = 512
@@ -83,7 +84,7 @@ class _Attempts:
             return CommitAnswer(version=snapshot.version)
         txn.add_again(changed)
         # All files of the table, as the history of other engines spells it.
-        return commit(txn, statement, Options(None), "COMPUTE STATS", {"predicate": ["true"]})
+        return commit(txn, statement, Provenance("COMPUTE STATS", {"predicate": ["true"]}))
 
     def _chosen(self, snapshot: Snapshot) -> list[Leaf]:
         """The columns with statistics, those of FOR COLUMNS where the statement has it."""

@@ -38,9 +38,10 @@ from headwater.statements.files.copying import copy_bins, max_file_size
 from headwater.statements.files.data_footers import data_footer
 from headwater.statements.files.rows import Target
 from headwater.statements.running.committing import commit, transaction
-from headwater.statements.running.opening import Options, open_snapshot
+from headwater.statements.running.opening import open_snapshot
 from headwater.statements.running.rerunning import run_again_after_losses
 from headwater.stores.interface import in_parallel
+from headwater.transaction.commit_info import Provenance
 from headwater.transaction.conflicts import file_key
 from headwater.transaction.moved_rows import Copy
 
@@ -67,7 +68,7 @@ def rewrite_files(table: str, statement: Statement, choose: Callable[[Snapshot],
             copies = _in_their_order(statement, snapshot, files, target)
             txn.move(copies)
             parameters = {"predicate": [], "applyPurge": True}
-            commit(txn, statement, Options(None), "REORG", parameters, metrics_of(copies), is_last=False)
+            commit(txn, statement, Provenance("REORG", parameters, metrics_of(copies)), is_last=False)
         return int(files.num_rows)
 
     count = 0

@@ -32,8 +32,9 @@ from headwater.statements.maintenance.layouts import Choice, Layout, layout_of
 from headwater.statements.maintenance.partition_conditions import files_in_partitions
 from headwater.statements.running.committing import check_target, commit, transaction
 from headwater.statements.running.managed_tables import refuse_maintenance
-from headwater.statements.running.opening import Options, open_snapshot
+from headwater.statements.running.opening import open_snapshot
 from headwater.statements.running.rerunning import run_again_after_losses
+from headwater.transaction.commit_info import Provenance
 from headwater.transaction.moved_rows import Copy
 
 _LOG = logging.getLogger(__name__)
@@ -206,7 +207,7 @@ class Run:
         target = Target(snapshot.table_path, txn.definition)
         copies = self._layout.write(statement, snapshot, choice.files, batch, target)
         txn.move(copies)
-        done = commit(txn, statement, Options(None), self.operation, self.parameters(), _metrics(copies), is_last=False)
+        done = commit(txn, statement, Provenance(self.operation, self.parameters(), _metrics(copies)), is_last=False)
         self._note(done.version, copies, txn.moved)
         txn.delete_given_up()
         return True

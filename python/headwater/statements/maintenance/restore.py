@@ -31,9 +31,10 @@ from headwater.statements.calls import own_statement
 from headwater.statements.expressions import Time, number_of, time_of
 from headwater.statements.files.file_lists import absolute_paths
 from headwater.statements.running.committing import commit, removals, transaction
-from headwater.statements.running.opening import Options, check_files_retained, open_snapshot
+from headwater.statements.running.opening import check_files_retained, open_snapshot
 from headwater.statements.running.rerunning import run_again_after_losses
 from headwater.statements.settings import IGNORE_MISSING_FILES
+from headwater.transaction.commit_info import Provenance
 
 _LOG = logging.getLogger(__name__)
 #: How many missing files an error names.
@@ -187,7 +188,7 @@ def _restore(
         txn.remove(removals(removed))
         txn.add(file_of(row, data_change=True) for row in restored.to_pylist())
         txn.add_again(file_of(row) for row in renumbered.to_pylist())
-    return commit(txn, statement, Options(None), "RESTORE", goal.parameters, metrics, rows=rows)
+    return commit(txn, statement, Provenance("RESTORE", goal.parameters, metrics), rows=rows)
 
 
 def _differences(newest: Snapshot, wanted: Snapshot) -> tuple[pa.Table, pa.Table, pa.Table]:

@@ -17,7 +17,6 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from headwater.basics import clock
 from headwater.basics.errors import HeadwaterError, illegal_option
@@ -48,9 +47,10 @@ from headwater.statements.expressions import number_of
 from headwater.statements.running.committing import check_target, commit, transaction
 from headwater.statements.running.managed_tables import refuse_maintenance
 from headwater.statements.running.open_transactions import open_since
-from headwater.statements.running.opening import Options, open_snapshot
+from headwater.statements.running.opening import open_snapshot
 from headwater.statements.settings import VACUUM_CHECKS_RETENTION, VACUUM_LITE, VACUUM_LOGGING
 from headwater.stores import Failed, FileInfo, Tree
+from headwater.transaction.commit_info import Provenance
 from headwater.transaction.undoing import settle_newest
 
 _LOG = logging.getLogger(__name__)
@@ -293,26 +293,25 @@ class _Run:
         }
         count = len(found.files) + len(found.directories)
         metrics = {"numFilesToDelete": count, "sizeOfDataToDelete": found.size}
-        self._record("VACUUM START", parameters, metrics, is_last=False)
+        self._record(Provenance("VACUUM START", parameters, metrics), is_last=False)
 
     def _record_end(self, status: str, metrics: Mapping[str, int], *, is_last: bool) -> CommitAnswer:
-        return self._record("VACUUM END", {"status": status}, metrics, is_last=is_last)
+        return self._record(Provenance("VACUUM END", {"status": status}, metrics), is_last=is_last)
 
-    def _record(
-        self, operation: str, parameters: Mapping[str, Any], metrics: Mapping[str, int], *, is_last: bool
-    ) -> CommitAnswer:
+    def _record(self, provenance: Provenance, *, is_last: bool) -> CommitAnswer:
         rows = [{"path": _shown(self._snapshot.table_path)}] if is_last else None
         if not VACUUM_LOGGING.of(self._statement):
             return CommitAnswer(version=self._snapshot.version, rows=rows)
         statement, table = self._statement, self._request.table
         txn = transaction(table, statement, open_snapshot(table, statement))
         try:
-            return commit(txn, statement, Options(None), operation, parameters, metrics, is_last=is_last, rows=rows)
+            return commit(txn, statement, provenance, is_last=is_last, rows=rows)
         except OSError as error:
             if error.errno not in _FULL:
                 raise
             # To delete what is not needed is what helps.
-            _LOG.warning("%s: the disk is full, so that the history will not have %s", txn.table_path, operation)
+            text = "%s: the disk is full, so that the history will not have %s"
+            _LOG.warning(text, txn.table_path, provenance.operation)
             return CommitAnswer(version=self._snapshot.version, rows=rows)
 
 

@@ -8,9 +8,9 @@ is made.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -28,7 +28,7 @@ from headwater.protocol.types import parse_schema, schema_string
 from headwater.pruning.predicates import Predicate
 from headwater.schema import visible
 from headwater.statements import notices
-from headwater.statements.running.hooks import Hooks, Proposed
+from headwater.statements.running.hooks import Hooks
 from headwater.statements.running.manifests import keep_up
 from headwater.statements.running.opening import CACHE, Location, Options, locate
 from headwater.statements.running.small_files import compact_if_due, partition_of
@@ -42,7 +42,7 @@ from headwater.statements.settings import (
     WAITS_FOR_ICEBERG,
 )
 from headwater.transaction import Committed, Transaction
-from headwater.transaction.commit_info import default_engine_info
+from headwater.transaction.commit_info import Provenance, default_engine_info
 from headwater.transaction.maintenance import wait_for_iceberg
 
 _LOG = logging.getLogger(__name__)
@@ -98,35 +98,28 @@ def _checkpoint_layout(statement: Statement) -> Layout:
 def commit(
     txn: Transaction,
     statement: Statement,
-    options: Options,
-    operation: str,
-    parameters: Mapping[str, Any],
-    metrics: Mapping[str, int | str] | None = None,
+    provenance: Provenance,
     counts: Sequence[int] | None = None,
     *,
     rows: list[dict[str, Any]] | None = None,
     is_last: bool = True,
-    writes_rows: bool = False,
-    application: tuple[str, int] | None = None,
+    application: Application | None = None,
 ) -> CommitAnswer:
     """Commit, with the session's provenance; Spark's side knows of each attempt before it is made.
 
-    :param writes_rows: whether it is the work that ``txnAppId`` and ``txnVersion`` name: a statement about rows. Others
-        leave the version to the one that follows them.
-    :param application: the application id and version of the commit, where the statement has its own.
+    :param provenance: what the statement itself says; the session adds its engine, and its user metadata if the
+        statement has none.
+    :param application: of a statement about rows. Others leave the session's version to the one that follows them.
     :param counts: what the statement answers beside the version, also where this process dies after its commit.
     :param rows: the same, of a statement with rows.
     :param is_last: whether the statement is done with it. Spark's side is not told of the commits before: where this
         process dies after one of them, the statement runs again from its beginning.
     """
-    identity = application or (idempotence(options, statement) if writes_rows else None)
-    if identity is not None:
-        txn.set_transaction(*identity)
-
+    if application is not None:
+        txn.set_transaction(application.id, application.version)
     answered = None if counts is None else list(counts)
     # Within a transaction over several statements, what follows a commit waits for COMMIT.
     hooks = None if txn.store.is_provisional else Hooks(txn, statement)
-    user_metadata = options.get("usermetadata") or USER_METADATA.of(statement)
 
     def on_begin(version: int, transaction_id: str) -> None:
         if not is_last:
@@ -139,22 +132,20 @@ def commit(
             )
         )
 
-    committed = txn.commit(
-        operation,
-        parameters,
-        metrics or {},
-        user_metadata=user_metadata,
-        engine_info=default_engine_info(statement.spark_version),
-        on_begin=on_begin,
-        review=partial(hooks.review, Proposed(operation, parameters, metrics or {}, user_metadata)) if hooks else None,
-    )
+    committed = txn.commit(of_session(provenance, statement), on_begin=on_begin, review=hooks.review if hooks else None)
     if not is_last:
         statement.end_inner_commit()
-    if identity is not None and application is None:
-        reset_version(options, statement)
+    elif application is not None:
+        reset_version(application, statement)
     if hooks is not None:
         follow_up(txn, statement, hooks, committed)
     return CommitAnswer(version=committed.version, counts=answered, rows=rows)
+
+
+def of_session(provenance: Provenance, statement: Statement) -> Provenance:
+    """What a statement says of its commit, with what its session adds."""
+    user_metadata = provenance.user_metadata or USER_METADATA.of(statement)
+    return replace(provenance, user_metadata=user_metadata, engine_info=default_engine_info(statement.spark_version))
 
 
 def follow_up(txn: Transaction, statement: Statement, hooks: Hooks, committed: Committed) -> None:
@@ -170,7 +161,18 @@ def follow_up(txn: Transaction, statement: Statement, hooks: Hooks, committed: C
         compact_if_due(statement, txn.table_path, committed, map(partition_of, written))
 
 
-def idempotence(options: Options, statement: Statement) -> tuple[str, int] | None:
+class Application(NamedTuple):
+    """The application id and version of a write, by which it is recognized if it runs again.
+
+    :param is_setting: whether the version is the session's setting.
+    """
+
+    id: str
+    version: int
+    is_setting: bool = False
+
+
+def idempotence(options: Options, statement: Statement) -> Application | None:
     """The application id and version an idempotent write names, in its options or the session.
 
     :raises HeadwaterError: ``DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS`` where only one of the two is given,
@@ -186,13 +188,13 @@ def idempotence(options: Options, statement: Statement) -> tuple[str, int] | Non
         )
     if not version.lstrip("-").isdecimal():
         raise illegal_option("txnVersion", version, "must be a whole number")
-    return app_id, int(version)
+    return Application(app_id, int(version), is_setting="txnversion" not in options)
 
 
-def has_committed(snapshot: Snapshot, application: str, version: int) -> bool:
+def has_committed(snapshot: Snapshot, application: Application) -> bool:
     """Whether a version of an application, or a later one, is in the table already."""
-    done = snapshot.set_transactions.get(application)
-    return done is not None and done.version >= version
+    done = snapshot.set_transactions.get(application.id)
+    return done is not None and done.version >= application.version
 
 
 def skip_if_done(snapshot: Snapshot, options: Options, statement: Statement) -> bool:
@@ -200,18 +202,17 @@ def skip_if_done(snapshot: Snapshot, options: Options, statement: Statement) -> 
     identity = idempotence(options, statement)
     if identity is None:
         return False
-    if not has_committed(snapshot, *identity):
+    if not has_committed(snapshot, identity):
         return False
-    reset_version(options, statement)
+    reset_version(identity, statement)
     return True
 
 
-def reset_version(options: Options, statement: Statement) -> None:
-    """Take the session's ``txnVersion`` back, if it is the one used and the session asks for it: else the next write
-    would be skipped without a word unless the user thinks of another version.
+def reset_version(application: Application, statement: Statement) -> None:
+    """Unset the session's ``txnVersion``, if it is the one used and the session asks for it: else the next write would
+    be skipped without a word unless the user thinks of another version.
     """
-    used = "txnversion" not in options and APPLICATION_VERSION.of(statement) is not None
-    if used and RESETS_VERSION.of(statement):
+    if application.is_setting and RESETS_VERSION.of(statement):
         statement.unset_conf(APPLICATION_VERSION.name)
 
 

@@ -77,16 +77,6 @@ class _Look:
             self.failure = error
 
 
-@dataclass(frozen=True)
-class Proposed:
-    """What the history will say of a commit."""
-
-    operation: str
-    parameters: Mapping[str, Any]
-    metrics: Mapping[str, Any]
-    user_metadata: str | None
-
-
 class Hooks:
     """The hooks of one commit.
 
@@ -102,19 +92,20 @@ class Hooks:
     def __bool__(self) -> bool:
         return bool(self._hooks)
 
-    def review(self, proposed: Proposed, prepared: PreparedCommit) -> None:
+    def review(self, prepared: PreparedCommit) -> None:
         """Show a commit that is not made yet.
 
         :raises HeadwaterError: ``HEADWATER_COMMIT_REFUSED`` where a hook refuses it;
             ``HEADWATER_COMMIT_HOOK_NOT_USABLE`` where its function cannot be loaded.
         """
+        said = prepared.provenance
         commit = Commit(
             self._txn.table_path,
             None,
-            proposed.operation,
-            proposed.parameters,
-            _numbers(proposed.metrics),
-            user_metadata=proposed.user_metadata,
+            said.operation,
+            said.parameters,
+            _numbers(said.metrics),
+            user_metadata=said.user_metadata,
             _actions=lambda: _objects(prepared.action_lines()),
             _history=self._before,
         )

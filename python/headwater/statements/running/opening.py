@@ -165,6 +165,11 @@ class Options(dict[str, str]):
     def __init__(self, options: Mapping[str, Any] | None) -> None:
         super().__init__({str(k).lower(): str(v) for k, v in (options or {}).items() if v is not None})
 
+    @property
+    def user_metadata(self) -> str | None:
+        """What the user gives with the commit."""
+        return self.get("usermetadata")
+
     def flag(self, name: str) -> bool | None:
         """An option that is true or false; None where not given.
 

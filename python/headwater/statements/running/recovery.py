@@ -83,12 +83,11 @@ def _found(commit: BegunCommit, statement: Statement) -> tuple[bytes, Standing]:
 
 def _reset_version(data: bytes, path: str, statement: Statement) -> None:
     """What the process that died would have done last, where the commit is the write that the session numbered."""
-    session = Options(None)
-    identity = idempotence(session, statement)
-    if identity is not None and identity[0].encode() in data:
-        done = parse_actions(data, path).transactions.get(identity[0])
-        if done is not None and done.version == identity[1]:
-            reset_version(session, statement)
+    application = idempotence(Options(None), statement)
+    if application is not None and application.id.encode() in data:
+        done = parse_actions(data, path).transactions.get(application.id)
+        if done is not None and done.version == application.version:
+            reset_version(application, statement)
 
 
 @reads

@@ -19,11 +19,12 @@ from headwater.protocol.actions import DomainMetadata, Metadata
 from headwater.protocol.columns import all_fields, format_name
 from headwater.protocol.types import ArrayType, DataType, MapType, StructType, parse_schema
 from headwater.statements.running.committing import commit, transaction
-from headwater.statements.running.opening import Options, open_snapshot
+from headwater.statements.running.opening import open_snapshot
 from headwater.statements.running.rerunning import run_again_after_losses
 from headwater.statements.tables.draft import Alteration, Draft
 from headwater.statements.tables.existing_rows import check_existing_rows
 from headwater.transaction import Transaction
+from headwater.transaction.commit_info import Provenance
 
 
 def alter(
@@ -81,15 +82,7 @@ class _Attempts:
             self._proven = draft
         _fill(txn, draft)
         try:
-            return commit(
-                txn,
-                statement,
-                Options(None),
-                operation.name,
-                operation.parameters,
-                draft.metrics,
-                is_last=self._is_last,
-            )
+            return commit(txn, statement, Provenance(*operation, draft.metrics), is_last=self._is_last)
         except HeadwaterError as error:
             self._lost = error
             raise

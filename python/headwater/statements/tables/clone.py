@@ -38,7 +38,7 @@ from headwater.statements.calls import own_statement
 from headwater.statements.maintenance.restore import goal_of, version_of
 from headwater.statements.running.committing import commit, removals, transaction
 from headwater.statements.running.managed_tables import own_properties, properties_for
-from headwater.statements.running.opening import CACHE, Location, Options, locate, open_snapshot
+from headwater.statements.running.opening import CACHE, Location, locate, open_snapshot
 from headwater.statements.tables import deep_clone
 from headwater.statements.tables.alter import set_properties
 from headwater.statements.tables.create import check_empty
@@ -46,6 +46,7 @@ from headwater.statements.tables.draft import Draft
 from headwater.statements.tables.iceberg_table import FORMAT, folder_of, of_iceberg, refuse_partitions
 from headwater.statements.tables.parquet_table import OtherFiles, of_parquet
 from headwater.transaction import Transaction
+from headwater.transaction.commit_info import Provenance
 from headwater.transaction.row_ids import ids_of_before, with_ids_of_before
 
 _LOG = logging.getLogger(__name__)
@@ -125,7 +126,7 @@ def clone(request: CloneRequest, statement: Statement) -> CommitAnswer:
         txn.add(file_of(row, data_change=not moves) for row in change.added.to_pylist())
     kind = "shallow" if is_shallow else "deep"
     _LOG.info("%s: a %s clone of version %d of %s", location.path, kind, source.version, source.table_path)
-    return commit(txn, statement, Options(None), "CLONE", _parameters(source, request), metrics, rows=rows)
+    return commit(txn, statement, Provenance("CLONE", _parameters(source, request), metrics), rows=rows)
 
 
 def _rows(metrics: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -175,7 +176,7 @@ def _clone_files(request: CloneRequest, format: str, location: Location, stateme
     # A folder has no versions.
     version = -1 if becoming.snapshot_id is None else becoming.snapshot_id
     parameters = {"source": request.source_name or f"{format.lower()}.`{uri(source.path)}`", "sourceVersion": version}
-    return commit(txn, statement, Options(None), "CLONE", parameters, metrics, rows=_rows(metrics))
+    return commit(txn, statement, Provenance("CLONE", parameters, metrics), rows=_rows(metrics))
 
 
 def _check_files(source: Location, format: str, request: CloneRequest, *, is_iceberg: bool) -> None:

@@ -22,11 +22,12 @@ from headwater.log.snapshot import table_exists
 from headwater.protocol.properties import for_new_table
 from headwater.statements.calls import own_statement
 from headwater.statements.running.committing import commit, transaction
-from headwater.statements.running.opening import Options, locate, open_snapshot
+from headwater.statements.running.opening import locate, open_snapshot
 from headwater.statements.settings import CONVERT_CHECKS_METADATA
 from headwater.statements.tables.draft import Draft
 from headwater.statements.tables.iceberg_table import FORMAT, folder_of, of_iceberg, refuse_partitions
 from headwater.statements.tables.parquet_table import OtherFiles, of_parquet
+from headwater.transaction.commit_info import Provenance
 
 _LOG = logging.getLogger(__name__)
 _PARQUET = "parquet"
@@ -61,7 +62,7 @@ def convert_to_delta(request: ConvertRequest, statement: Statement) -> CommitAns
     txn.add(becoming.with_vectors(location))
     _LOG.info("%s: %d files become a Delta table", location.path, len(becoming.files))
     parameters = _parameters(request, len(becoming.files), becoming.partition_columns)
-    return commit(txn, statement, Options(None), "CONVERT", parameters, {"numConvertedFiles": len(becoming.files)})
+    return commit(txn, statement, Provenance("CONVERT", parameters, {"numConvertedFiles": len(becoming.files)}))
 
 
 def _check_format(request: ConvertRequest) -> None:
@@ -111,7 +112,7 @@ def _already(request: ConvertRequest, statement: Statement) -> CommitAnswer:
     draft.set_configuration(merged)
     txn = transaction(request.table, statement, snapshot)
     txn.redefine(draft.definition)
-    return commit(txn, statement, Options(None), "CONVERT", _parameters(request, 0, snapshot.partition_columns), {})
+    return commit(txn, statement, Provenance("CONVERT", _parameters(request, 0, snapshot.partition_columns)))
 
 
 def _pairs(configuration: Mapping[str, str]) -> str:

@@ -25,7 +25,7 @@ from headwater.schema.difference import describe_difference
 from headwater.statements.calls import call
 from headwater.statements.files.rows import Target, Written, write_rows
 from headwater.statements.known_options import check_options
-from headwater.statements.running.committing import commit, removals, skip_if_done, transaction
+from headwater.statements.running.committing import commit, idempotence, removals, skip_if_done, transaction
 from headwater.statements.running.created_tables import check_creatable, note_created
 from headwater.statements.running.opening import CACHE, Location, Options, locate
 from headwater.statements.tables.definition import SAVES_AS_TABLE, declared_schema, define
@@ -33,6 +33,7 @@ from headwater.statements.writes.criteria import asks_to_replace
 from headwater.statements.writes.given_options import ignore_properties, properties_in
 from headwater.stores.interface import FileInfo
 from headwater.transaction import Transaction
+from headwater.transaction.commit_info import Provenance
 
 
 def create_table(
@@ -77,15 +78,10 @@ def create_table(
         txn.remove(removals(snapshot.files))
     written = _write(request, statement, options, location, txn)
     before_commit(txn)
-    committed = commit(
-        txn,
-        statement,
-        options,
-        writes_rows=written is not None,
-        operation=_operation(request),
-        parameters=_parameters(request, definition),
-        metrics=_metrics(written, snapshot) if written is not None else {},
-    )
+    metrics = _metrics(written, snapshot) if written is not None else {}
+    provenance = Provenance(_operation(request), _parameters(request, definition), metrics, options.user_metadata)
+    application = None if written is None else idempotence(options, statement)
+    committed = commit(txn, statement, provenance, application=application)
     note_created(request, statement)
     return committed
 

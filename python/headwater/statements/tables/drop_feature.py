@@ -47,11 +47,11 @@ from headwater.protocol.features import (
 )
 from headwater.statements.calls import own_statement
 from headwater.statements.running.committing import commit, transaction
-from headwater.statements.running.opening import Options
 from headwater.statements.settings import DROPS_BY_CHECKPOINTS
 from headwater.statements.tables.alter_commit import alter
 from headwater.statements.tables.draft import Draft, Operation
 from headwater.statements.tables.feature_traces import REMOVALS, Removal, Uses, Work, protected_before
+from headwater.transaction.commit_info import Provenance
 
 _LOG = logging.getLogger(__name__)
 #: As many as clients try, from the newest back, if they find one that they cannot read.
@@ -191,7 +191,7 @@ class _Drop:
         """An empty commit with a checkpoint: it holds nothing that the feature was used for."""
         work = self._work
         txn = transaction(work.table, work.statement, work.snapshot())
-        commit(txn, work.statement, Options(None), "Empty Commit", {}, is_last=False)
+        commit(txn, work.statement, Provenance("Empty Commit"), is_last=False)
         return self.checkpoint()
 
     def checkpoint(self) -> Snapshot:

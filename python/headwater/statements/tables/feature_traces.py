@@ -45,12 +45,13 @@ from headwater.schema.checks import INVALID_CHARACTERS
 from headwater.statements.files.rows import Target
 from headwater.statements.maintenance.file_rewrites import KeptCopies, OldTypes, metrics_of, rewrite_files
 from headwater.statements.running.committing import commit, removals, transaction
-from headwater.statements.running.opening import Options, open_snapshot
+from headwater.statements.running.opening import open_snapshot
 from headwater.statements.running.rerunning import run_again_after_losses
 from headwater.statements.tables.alter_commit import alter
 from headwater.statements.tables.draft import Draft, Operation
 from headwater.statements.tables.row_tracking import files_per_commit
 from headwater.stores import Store
+from headwater.transaction.commit_info import Provenance
 
 
 @dataclass(frozen=True)
@@ -238,7 +239,7 @@ def _keep_vector_files(work: Work) -> bool:
     txn = transaction(work.table, work.statement, snapshot)
     txn.remove(RemoveFile(encode_path(path), now, data_change=False) for path in missing)
     metrics = {"numDeletionVectorTombstones": len(missing)}
-    commit(txn, work.statement, Options(None), "Deletion Vector Tombstones", {}, metrics, is_last=False)
+    commit(txn, work.statement, Provenance("Deletion Vector Tombstones", {}, metrics), is_last=False)
     return True
 
 
@@ -297,7 +298,7 @@ def _remove_mapping(work: Work, copies: KeptCopies) -> bool:
     txn.add(output for copy in made for output in copy.outputs)
     txn.redefine(definition)
     metrics = metrics_of(made)
-    commit(txn, statement, Options(None), "REMOVE COLUMN MAPPING", {}, metrics, is_last=False)
+    commit(txn, statement, Provenance("REMOVE COLUMN MAPPING", {}, metrics), is_last=False)
     return True
 
 
@@ -386,7 +387,7 @@ def _prepare_row_tracking(work: Work) -> bool:
             replace(file_of(row), base_row_id=None, default_row_commit_version=None) for row in files.to_pylist()
         )
         parameters = {"numFiles": files.num_rows}
-        commit(txn, work.statement, Options(None), "ROW TRACKING UNBACKFILL", parameters, is_last=False)
+        commit(txn, work.statement, Provenance("ROW TRACKING UNBACKFILL", parameters), is_last=False)
         return True
 
     while work.repeat(take_ids):

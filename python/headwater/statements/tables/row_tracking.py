@@ -23,10 +23,11 @@ from headwater.protocol.properties import canonical_name
 from headwater.protocol.row_tracking import FEATURE, with_column_names
 from headwater.schema import iceberg
 from headwater.statements.running.committing import commit, transaction
-from headwater.statements.running.opening import Options, open_snapshot
+from headwater.statements.running.opening import open_snapshot
 from headwater.statements.settings import BACKFILL_FILES
 from headwater.statements.tables.alter_commit import alter
 from headwater.statements.tables.draft import Draft, Operation
+from headwater.transaction.commit_info import Provenance
 
 #: Conflicts with a writer that removed a file, marked rows in it or changed the definition: the next look at the table
 #: finds what is left.
@@ -105,7 +106,7 @@ def _backfill(table: str, statement: Statement, snapshot: Snapshot, files: pa.Ta
     txn.add_again(map(file_of, files.to_pylist()))
     try:
         parameters = {"numFiles": files.num_rows}
-        commit(txn, statement, Options(None), "ROW TRACKING BACKFILL", parameters, is_last=False)
+        commit(txn, statement, Provenance("ROW TRACKING BACKFILL", parameters), is_last=False)
     except HeadwaterError as error:
         if error.condition not in _RETRIED:
             raise

@@ -70,7 +70,7 @@ from headwater.sql.composing import (
 from headwater.statements.files.file_lists import relation_over
 from headwater.statements.files.partitions import collated
 from headwater.statements.files.rows import Target, Written, describe_files, specification
-from headwater.statements.running.committing import commit, removals, transaction
+from headwater.statements.running.committing import Application, commit, removals, transaction
 from headwater.statements.running.opening import Options, open_if_there, open_snapshot
 from headwater.statements.running.rerunning import RETRIED
 from headwater.statements.upserts import binding, deleted_keys_files
@@ -78,7 +78,7 @@ from headwater.statements.upserts.binding import Mark
 from headwater.statements.upserts.deleted_keys_files import Upkeep
 from headwater.statements.upserts.events import Events, of_same_keys
 from headwater.transaction import Transaction
-from headwater.transaction.commit_info import default_engine_info
+from headwater.transaction.commit_info import Provenance, default_engine_info
 from headwater.transaction.pending import PendingLog
 
 T = TypeVar("T")
@@ -216,7 +216,7 @@ def confirm(companion: Companion, batches: Collection[int], statement: Statement
         if again:
             txn = transaction(companion.path, statement, snapshot)
             txn.add_again(again)
-            txn.commit("WRITE", {}, engine_info=default_engine_info(statement.spark_version))
+            txn.commit(Provenance("WRITE", engine_info=default_engine_info(statement.spark_version)))
 
     _insist(attempt, statement)
 
@@ -331,7 +331,7 @@ class Remembering:
     """The deletions of one batch: they are computed once, and marked for each version of the table that the batch is to
     follow.
 
-    :param identity: the application and the version that the batch has, if it has one.
+    :param application: the batch's own, if it has one.
     """
 
     def __init__(
@@ -339,11 +339,11 @@ class Remembering:
         companion: Companion,
         events: Events,
         rows: Rows,
-        identity: tuple[str, int] | None,
+        application: Application | None,
         statement: Statement,
     ) -> None:
         self.companion, self.events, self.rows = companion, events, rows
-        self.identity, self.statement = identity, statement
+        self.application, self.statement = application, statement
         #: The files of the deletions, which an attempt that lost has written, and their columns.
         self.written: Written | None = None
         self.columns: StructType | None = None
@@ -404,12 +404,13 @@ class Remembering:
         commit(
             txn,
             self.statement,
-            Options(None),
-            "WRITE",
-            {"mode": "Append", "partitionBy": []},
-            {"numFiles": len(written.files), "numOutputRows": written.rows, "numOutputBytes": written.bytes},
+            Provenance(
+                "WRITE",
+                {"mode": "Append", "partitionBy": []},
+                {"numFiles": len(written.files), "numOutputRows": written.rows, "numOutputBytes": written.bytes},
+            ),
             is_last=False,
-            application=self.identity,
+            application=self.application,
         )
         if has_removed and not in_transaction and (now := newest(self.companion, self.statement)) is not None:
             deleted_keys_files.delete_unneeded(now, self.statement)

@@ -33,7 +33,7 @@ from headwater.statements.dml.attempt import begin
 from headwater.statements.dml.merge import merge_once
 from headwater.statements.dml.request import DmlRequest
 from headwater.statements.feeds import sink
-from headwater.statements.running.committing import has_committed, idempotence, reset_version
+from headwater.statements.running.committing import Application, has_committed, idempotence, reset_version
 from headwater.statements.running.opening import Options, open_same, open_snapshot
 from headwater.statements.running.rerunning import RETRIED, run_again_after_losses, run_again_after_lost_rows
 from headwater.statements.tables import create
@@ -126,7 +126,7 @@ def write_batch(request: WriteBatchRequest, options: Options, statement: Stateme
     seen = _Seen(batch.sink.table, table_id, version)
     # The rows are those of the batch, whatever the table they come from has become.
     rows = _Rows(request.plan, request.schema, False)
-    application = (batch.query_id, batch.batch_id)
+    application = sink.application_of(batch)
     parameters = {"queryId": batch.query_id, "epochId": str(batch.batch_id)}
     return _Batch(upsert, seen, None, rows, options, statement, application=application, parameters=parameters).run()
 
@@ -175,13 +175,12 @@ class _Batch:
         options: Options,
         statement: Statement,
         *,
-        application: tuple[str, int] | None = None,
+        application: Application | None = None,
         parameters: Mapping[str, str] | None = None,
     ) -> None:
         self.upsert, self.seen, self.name, self.rows = upsert, seen, name, rows
         self.options, self.statement = options, statement
-        self.identity = application or idempotence(options, statement)
-        self.application = application
+        self.application = application or idempotence(options, statement)
         self.parameters = {**self.upsert.parameters(), **(parameters or {})}
         #: The prepared rows, computed once.
         self.kept: Relation | None = None
@@ -215,10 +214,9 @@ class _Batch:
                 return answer
 
     def _is_done(self, snapshot: Snapshot) -> bool:
-        if self.identity is None or not has_committed(snapshot, *self.identity):
+        if self.application is None or not has_committed(snapshot, self.application):
             return False
-        if self.application is None:
-            reset_version(self.options, self.statement)
+        reset_version(self.application, self.statement)
         return True
 
     def _upsert_into(self, snapshot: Snapshot) -> CommitAnswer | None:
@@ -249,8 +247,8 @@ class _Batch:
                 return None
             if number is not None:
                 attempt.txn.set_transaction(companion.application, number)
-        if self.identity is not None:
-            attempt.txn.set_transaction(*self.identity)
+        if self.application is not None:
+            attempt.txn.set_transaction(self.application.id, self.application.version)
         if self.rows.reads_table:
             attempt.txn.read_whole_table()
         answer = structs.replace(merge_once(attempt), counts=None)
@@ -308,7 +306,7 @@ class _Batch:
         if not self.upsert.remembers_deletes:
             return None
         if companion.id not in self.remembered or self.rows.reads_table:
-            self.remembered[companion.id] = Remembering(companion, events, prepared, self.identity, self.statement)
+            self.remembered[companion.id] = Remembering(companion, events, prepared, self.application, self.statement)
         remembering = self.remembered[companion.id]
         remembering.events, remembering.rows = events, prepared
         return remembering.bind(snapshot)

@@ -49,7 +49,7 @@ from headwater.statements.column_uses import refuse_lost_columns
 from headwater.statements.files.rows import Target, write_rows
 from headwater.statements.known_options import check_options
 from headwater.statements.reads.loading import describe, names_version_of_table
-from headwater.statements.running.committing import commit, skip_if_done, transaction
+from headwater.statements.running.committing import commit, idempotence, skip_if_done, transaction
 from headwater.statements.running.opening import Options, SeenTable, locate, open_same, open_snapshot
 from headwater.statements.running.rerunning import run_again_after_losses
 from headwater.statements.settings import CASE_SENSITIVE, PARTITION_OVERWRITE_MODE
@@ -66,6 +66,7 @@ from headwater.statements.writes.overwrite import (
     row_checks,
 )
 from headwater.transaction import Transaction
+from headwater.transaction.commit_info import Provenance
 
 
 @reads
@@ -286,20 +287,14 @@ def _write_once(request: WriteRequest, statement: Statement) -> CommitAnswer:
     txn.add([*written.files, *kept.files])
     for change in [*written.changes, *kept.changes]:
         txn.add_action(change)
-    return commit(
-        txn,
-        statement,
-        options,
-        writes_rows=True,
-        operation="WRITE",
-        parameters=_parameters(overwrite, snapshot),
-        metrics={
-            "numFiles": len(written.files) + len(kept.files),
-            "numOutputRows": written.rows + kept.rows,
-            "numOutputBytes": written.bytes + kept.bytes,
-            **replaced_metrics(snapshot, overwrite, written, kept, removed),
-        },
-    )
+    metrics = {
+        "numFiles": len(written.files) + len(kept.files),
+        "numOutputRows": written.rows + kept.rows,
+        "numOutputBytes": written.bytes + kept.bytes,
+        **replaced_metrics(snapshot, overwrite, written, kept, removed),
+    }
+    provenance = Provenance("WRITE", _parameters(overwrite, snapshot), metrics, options.user_metadata)
+    return commit(txn, statement, provenance, application=idempotence(options, statement))
 
 
 def _parameters(overwrite: Overwrite, snapshot: Snapshot) -> dict[str, Any]:
