@@ -26,11 +26,11 @@ _NEW_OBJECTS = 50_000
 @cache
 def _handlers() -> Mapping[str, Handler[Any]]:
     """Every handler. Importing them takes most of a second, which passes while Spark itself starts."""
-    from headwater.log.groups import let_readers_finish
+    from headwater.groups.settling import SETTLER
+    from headwater.log.groups import settle_by
     from headwater.statements.registry import HANDLERS
-    from headwater.transaction.undoing import undo
 
-    let_readers_finish(undo)
+    settle_by(SETTLER)
     # Modules stay for as long as the process lives. Once: what a call has left in circles would stay, too.
     gc.freeze()
     gc.set_threshold(_NEW_OBJECTS)

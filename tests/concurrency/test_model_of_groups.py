@@ -21,14 +21,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from headwater.basics.backoff import Backoff
 from headwater.basics.errors import HeadwaterError
+from headwater.groups import at_work
+from headwater.groups.group_commit import Member, commit_together
+from headwater.groups.settling import SETTLER
 from headwater.log import groups
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol, RemoveFile, serialize
 from headwater.protocol.file_names import commit_name
 from headwater.stores import Store
 from headwater.transaction import Provenance, Transaction
-from headwater.transaction.groups import Member, commit_together
-from headwater.transaction.undoing import undo
 from support.concurrency.stepping import Killed, Stepper
 from support.stores.memory_store import MemoryStore
 
@@ -73,7 +74,7 @@ class Groups(RuleBasedStateMachine):
         self.gone_by_others: set[tuple[str, str]] = set()
         self.count = 0
         groups._known.clear()
-        groups._seen.clear()
+        at_work._seen.clear()
 
     @initialize()
     def create(self):
@@ -254,7 +255,7 @@ def test_every_interleaving_that_is_reached_shows_all_or_nothing(monkeypatch):
     monkeypatch.setattr("headwater.transaction.maintenance.later", lambda what, do: do())
     monkeypatch.setattr("headwater.basics.backoff.OF_COMMITS", Backoff(0, 0))
     monkeypatch.setattr(groups, "PATIENCE", 0.0)
-    monkeypatch.setattr(groups, "_readers_undo", undo)
+    monkeypatch.setattr(groups, "_settler", SETTLER)
     SEEN.clear()
     run_state_machine_as_test(
         Groups,

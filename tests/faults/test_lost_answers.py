@@ -11,10 +11,10 @@ import logging
 import pytest
 from pyroaring import BitMap64
 
+from headwater.groups.group_commit import commit_together
 from headwater.log import deletion_vectors
 from headwater.protocol.file_names import STAGED_DIRECTORY
 from headwater.stores.hadoop import ConditionalStore
-from headwater.transaction.groups import commit_together
 from support.faults.scenario import CHECKPOINTS, KINDS, Life, check
 from support.stores.fake_hadoop import FakeHadoop
 from support.stores.memory_store import RepeatingStore

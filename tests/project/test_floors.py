@@ -19,6 +19,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"log", "schema"}),
     frozenset({"definition", "iceberg", "pruning"}),
     frozenset({"change_data", "streams", "transaction"}),
+    frozenset({"groups"}),
     frozenset({"bridge", "sql"}),
     frozenset({"statements"}),
     frozenset({"changelog", "exceptions", "handler", "inspector", "progress", "tables"}),

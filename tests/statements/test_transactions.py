@@ -13,6 +13,8 @@ from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.define import TransactionArguments, TransactionRequest
 from headwater.bridge.messages.read import ScanRequest, ScansRequest
 from headwater.bridge.messages.trouble import BegunCommit, InTransactionRequest, RecoverCommitRequest
+from headwater.groups.only_read import OnlyRead
+from headwater.groups.settling import SETTLER
 from headwater.log import groups
 from headwater.log.commits import parse_actions
 from headwater.log.segment import list_log
@@ -34,8 +36,6 @@ from headwater.statements.running.opening import CACHE, locate, open_snapshot
 from headwater.statements.running.recovery import recover_commit
 from headwater.stores import LocalStore
 from headwater.transaction import Provenance, Transaction, wait_for_maintenance
-from headwater.transaction.only_read import OnlyRead
-from headwater.transaction.undoing import undo
 from support.commits import SCHEMA, add_file, metadata
 from support.recording_statement import RecordingStatement
 
@@ -44,7 +44,7 @@ ASKED = TransactionRequest(arguments=TransactionArguments())
 
 @pytest.fixture(autouse=True)
 def done(monkeypatch):
-    monkeypatch.setattr("headwater.log.groups._readers_undo", undo)  # as in the handler
+    monkeypatch.setattr("headwater.log.groups._settler", SETTLER)  # as in the handler
     yield
     assert wait_for_maintenance(60)
 
@@ -234,7 +234,7 @@ def test_commits_are_only_read_again_where_a_table_has_moved_on(tables, monkeypa
         asked.append(path)
         return list_log(path, *of)
 
-    monkeypatch.setattr("headwater.transaction.composing.list_log", listed)
+    monkeypatch.setattr("headwater.groups.composing.list_log", listed)
     a, b = tables
     session, other = Session(), Session()
     for name in ("1", "2"):

@@ -18,6 +18,7 @@ from headwater.bridge.messages.define import (
     TransactionRequest,
 )
 from headwater.bridge.messages.trouble import BegunCommit, RecoverCommitRequest
+from headwater.groups.settling import SETTLER
 from headwater.log.commits import parse_actions
 from headwater.log.snapshot import load_snapshot, table_exists
 from headwater.protocol.actions import AddCDCFile
@@ -32,7 +33,6 @@ from headwater.statements.tables.create import create_table
 from headwater.stores import LocalStore
 from headwater.transaction import wait_for_maintenance
 from headwater.transaction.commit_info import Provenance
-from headwater.transaction.undoing import undo
 from support.commits import SCHEMA, add_file
 from support.recording_statement import RecordingStatement
 
@@ -41,7 +41,7 @@ STORE = LocalStore()
 
 @pytest.fixture(autouse=True)
 def done(monkeypatch):
-    monkeypatch.setattr("headwater.log.groups._readers_undo", undo)  # as in the handler
+    monkeypatch.setattr("headwater.log.groups._settler", SETTLER)  # as in the handler
     yield
     assert wait_for_maintenance(60)
 

@@ -6,6 +6,9 @@ import json
 import uuid
 
 from headwater.basics.errors import HeadwaterError
+from headwater.groups import at_work
+from headwater.groups.group_commit import Member
+from headwater.groups.settling import SETTLER
 from headwater.log import groups
 from headwater.log.files import file_of
 from headwater.log.snapshot import load_snapshot
@@ -13,8 +16,6 @@ from headwater.protocol.actions import Metadata, Protocol, RemoveFile, serialize
 from headwater.protocol.file_names import commit_name
 from headwater.protocol.types import schema_string
 from headwater.transaction import Provenance, Transaction
-from headwater.transaction.groups import Member
-from headwater.transaction.undoing import undo
 from support.commits import SCHEMA, add_file
 from support.faults.faulty_store import FaultyStore
 from support.stores.memory_store import MemoryStore
@@ -26,12 +27,12 @@ def hasten(monkeypatch) -> None:
     """Backoff without waits, no patience with a writer that may be dead, and no maintenance; as in the handler."""
     monkeypatch.setattr("headwater.basics.backoff.Backoff.wait", lambda *_: None)
     monkeypatch.setattr(groups, "PATIENCE", 0.0)
-    monkeypatch.setattr("headwater.transaction.undoing._GRACE", 0.1)
+    monkeypatch.setattr(groups, "GRACE", 0.1)
     monkeypatch.setattr("headwater.transaction.maintenance.schedule", lambda *_: None)
     monkeypatch.setattr("headwater.transaction.maintenance.later", lambda what, do: do())
-    monkeypatch.setattr(groups, "_readers_undo", undo)
+    monkeypatch.setattr(groups, "_settler", SETTLER)
     groups._known.clear()
-    groups._seen.clear()
+    at_work._seen.clear()
 
 
 def tables(*paths: str, **configuration: str) -> MemoryStore:

@@ -1,7 +1,7 @@
-"""Commits of several tables that stand or fall together: which of them stand, and finishing what a crash cut off.
+"""Commits of several tables that stand or fall together: what the log says of them, and which of them stand.
 
 Owns what such a commit says of its *group*, and the answer to the question whether it is a version that may be read.
-Who makes groups is :mod:`headwater.transaction.groups`, which has the steps and the failure model.
+:mod:`headwater.groups`, which makes groups, has the steps and the failure model.
 
 - Each commit of a group has ``transactionGroup`` in its ``commitInfo``: the group's id, and where its *coordinator* is,
   the table whose commit was put first. The coordinator's names all participants, with the staged file of each.
@@ -15,8 +15,8 @@ Who makes groups is :mod:`headwater.transaction.groups`, which has the steps and
 - What is not there any more was settled: a decision goes only after the commits that it is about. A group is aborted
   only on evidence: another commit has the place of one of its own, or what was staged for a free place is gone.
 
-Who finishes: writers, and readers of a process that said so (:func:`let_readers_finish`), as the handler does. Other
-readers, such as the command and the inspector, only look, and show the version before.
+Readers and writers of a process that has a :class:`Settler`, as the handler has, finish what a crash has cut off.
+Readers of others, such as the command and the inspector, only look, and show the version before.
 
 Promise: a commit is read only if the group stands, or if it is aborted and undone; then only together with what undid
 it, unless its very version is asked for. A version without an answer yet is not shown, nor is any after it. Other
@@ -30,28 +30,26 @@ only what says so itself is undone, too. So who may not write to a table has not
 
 from __future__ import annotations
 
-import contextlib
+import itertools
 import json
 import logging
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from threading import Lock, Timer
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
+from headwater.basics import backoff
 from headwater.basics.errors import HeadwaterError
 from headwater.basics.recent import Recent
 from headwater.basics.warn_once import warn_once
 from headwater.log.commits import commit_info_of
 from headwater.protocol.file_names import (
-    STAGED_DIRECTORY,
     CheckpointName,
     CommitName,
     commit_name,
-    is_staged_commit,
     log_directory,
     parse_name,
     version_prefix,
@@ -71,30 +69,42 @@ DIRECTORY = "_transactions"
 #: Seconds without a sign of life after which a group that cannot be finished is aborted: its writer may be about to
 #: move a commit behind that of another, which takes milliseconds.
 PATIENCE = 10.0
-#: Seconds between a writer's signs of life, and those after which it gives no more: a writer that takes so long hangs.
-_BETWEEN_SIGNS, _LONGEST_WORK = PATIENCE / 4, 300.0
+#: Seconds that a writer waits, beyond those after which a group is given up, until it is settled.
+GRACE = 10.0
 #: How many commits of a log are looked through for that of a group.
 _MOST_COMMITS = 1000
 #: How many participants a log is believed.
 MOST_PARTICIPANTS = 100
 #: What reading a log that lies may come to, or one that may not be read.
-_NOT_TO_READ = (PermissionError, IsADirectoryError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
+NOT_TO_READ = (PermissionError, IsADirectoryError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
 #: Groups that are known to be settled here, by table, each with the version that undid it, or 0.
 _known: Recent[tuple[str, str], int] = Recent()
-#: Groups that could not be finished: when each was first seen or its sign of life last changed, by the monotonic clock,
-#: and that sign.
-_seen: Recent[str, tuple[float, bytes | None]] = Recent()
-
-#: Takes a commit of a table back, given its version and the group's id: the version that undoes it, or None where that
-#: is not possible for good.
-Undo = Callable[[str, Store, int, str], int | None]
-_readers_undo: Undo | None = None
 
 
-def let_readers_finish(undo: Undo | None) -> None:
-    """Have readers of this process finish what a crash has cut off, as far as their stores let them."""
-    global _readers_undo
-    _readers_undo = undo
+class Settler(Protocol):
+    """Finishes groups that a crash has cut off (:mod:`headwater.groups.settling`).
+
+    The handler gives it to :func:`settle_by` once: logs are opened in a hundred places, and whether a process may write
+    to tables is a fact about the process, not about one of these.
+    """
+
+    def finish(self, store: Store, record: Group) -> str | None:
+        """Publish what is staged, in order, and decide; None if that must wait for the group's writer."""
+
+    def undo(self, table_path: str, store: Store, version: int, group_id: str) -> int | None:
+        """Take a commit of a table back: the version that undoes it, or None if that is not possible for good."""
+
+    def undo_all(self, store: Store, record: Group) -> None:
+        """Undo all commits of a group: whoever meets one later may not find the decision any more."""
+
+
+_settler: Settler | None = None
+
+
+def settle_by(settler: Settler) -> None:
+    """Have readers and writers of this process finish what a crash has cut off, as far as their stores let them."""
+    global _settler
+    _settler = settler
 
 
 class Standing(Enum):
@@ -217,12 +227,12 @@ def _number(value: int) -> int:
     return value
 
 
-def standing(table_path: str, store: Store, version: int, commit: bytes, *, undo: Undo | None = None) -> Standing:
-    """Whether a commit of a table may be read. What a crash has cut off is finished, as far as this store may.
+def standing(table_path: str, store: Store, version: int, commit: bytes, *, writes: bool = False) -> Standing:
+    """Whether a commit of a table may be read. What a crash has cut off is finished, as far as process and store may.
 
-    :param undo: given by a writer, who finishes it in any process.
-    :raises OSError: the store failed. Who only reads is told that the commit is not settled where that is all there is
-        to it; but that the answer is not known is no answer.
+    :param writes: whether a writer asks. Only it gets the error if the group cannot be finished; for a reader, the
+        commit is not settled then.
+    :raises OSError: the store failed, and the answer is not known.
     """
     group = Group.of(commit, table_path)
     if group is None:
@@ -231,10 +241,29 @@ def standing(table_path: str, store: Store, version: int, commit: bytes, *, undo
     if known is not None:
         return Standing.UNDONE if known else Standing.STANDS
     try:
-        return _standing(table_path, store, version, group, undo)
-    except _NOT_TO_READ as error:  # who can settles it
-        _warn(table_path, version, f"what became of it is not known yet: {error}")
+        return _standing(table_path, store, version, group, writes)
+    except NOT_TO_READ as error:  # who can settles it
+        warn_unsettled(table_path, version, f"what became of it is not known yet: {error}")
         return Standing.OPEN
+
+
+def settle(table_path: str, store: Store, version: int, commit: bytes) -> None:
+    """Return once it is settled whether a commit stands: what may yet be undone, nobody builds on.
+
+    :raises HeadwaterError: ``HEADWATER_TRANSACTION_OPEN`` where that cannot be found out.
+    """
+    until = time.monotonic() + PATIENCE + GRACE
+    for losses in itertools.count():
+        found = standing(table_path, store, version, commit, writes=True)
+        if found in (Standing.STANDS, Standing.UNDONE):
+            return
+        if time.monotonic() >= until:
+            raise not_settled(table_path, version)
+        backoff.OF_COMMITS.wait(losses, until)
+
+
+def not_settled(table_path: str, version: int) -> HeadwaterError:
+    return HeadwaterError("HEADWATER_TRANSACTION_OPEN", {"tableLocation": table_path, "version": version})
 
 
 def shown_from(table_path: str, store: Store, version: int, commit: bytes) -> int | None:
@@ -252,8 +281,8 @@ def shown_from(table_path: str, store: Store, version: int, commit: bytes) -> in
     return None
 
 
-def _standing(table_path: str, store: Store, version: int, group: Group, writer: Undo | None) -> Standing:
-    is_coordinator, undo = group.coordinator == table_path, writer or _readers_undo
+def _standing(table_path: str, store: Store, version: int, group: Group, writes: bool) -> Standing:
+    is_coordinator = group.coordinator == table_path
     decided = decision(store, group) if is_coordinator else None
     if decided != "committed":
         noted = _noted(table_path, store, group.id)
@@ -265,167 +294,42 @@ def _standing(table_path: str, store: Store, version: int, group: Group, writer:
     if decided is None and record is None:
         return _remember(table_path, group.id)
     try:
-        if record is not None and undo is not None:
-            decided = _finish(store, record)
+        if record is not None and _settler is not None:
+            decided = _settler.finish(store, record)
         if decided == "aborted":
-            return _given_up(table_path, store, version, group, undo)
+            return _given_up(table_path, store, version, group)
     except (OSError, HeadwaterError) as error:
-        if writer is not None:
+        if writes:
             raise
-        _warn(table_path, version, f"it cannot be finished here: {error}")
+        warn_unsettled(table_path, version, f"it cannot be finished here: {error}")
         return Standing.ABORTED if decided == "aborted" else Standing.OPEN
     if decided is None:
         return Standing.OPEN
-    if not is_coordinator and undo is not None:
+    if not is_coordinator and _settler is not None:
         note(table_path, store, group.id, decided)
     return _remember(table_path, group.id)
 
 
-def _given_up(table_path: str, store: Store, version: int, group: Group, undo: Undo | None) -> Standing:
+def _given_up(table_path: str, store: Store, version: int, group: Group) -> Standing:
     """What an aborted commit is to be taken for. Where it is undone, all of its group is."""
-    if undo is not None:
+    if _settler is not None:
         record = record_of(table_path, store, group)
         if record is not None:
-            _undo_all(store, record, undo)
-        return _remember(table_path, group.id, undo(table_path, store, version, group.id) or 0)
+            _settler.undo_all(store, record)
+        return _remember(table_path, group.id, _settler.undo(table_path, store, version, group.id) or 0)
     by = undone_by(table_path, store, version, group.id)
     if by is not None:
         return _remember(table_path, group.id, by)
-    _warn(table_path, version, "it was given up and is not undone yet")
+    warn_unsettled(table_path, version, "it was given up and is not undone yet")
     return Standing.ABORTED
 
 
-def _warn(table_path: str, version: int, why: str) -> None:
+def warn_unsettled(table_path: str, version: int, why: str) -> None:
     warn_once(
         table_path,
         f"{table_path}: version {version} and those after it are not shown; it is part of a transaction over several "
         f"tables, and {why}",
     )
-
-
-def _finish(store: Store, record: Group) -> str | None:
-    """Publish what is staged, in order, and decide; None where that must wait for the group's writer."""
-    if not record.validates and all(_is_there(store, record, each) for each in record.participants or ()):
-        return decide(store, record, "committed")
-    return None if _is_at_work(store, record) else decide(store, record, "aborted")
-
-
-class AtWork:
-    """The groups that writers of this process are at work on."""
-
-    def __init__(self) -> None:
-        self._until: dict[str, float] = {}
-
-    def __contains__(self, group_id: str) -> bool:
-        return time.monotonic() < self._until.get(group_id, 0.0)
-
-    @contextlib.contextmanager
-    def on(self, store: Store, group: Group) -> Iterator[None]:
-        """Within it, the writer works on a group, and nobody else gives the group up."""
-        self._until[group.id] = time.monotonic() + _LONGEST_WORK
-        signs = _Signs(store, group)
-        try:
-            yield
-        finally:
-            del self._until[group.id]
-            signs.end()
-
-
-AT_WORK = AtWork()
-
-
-class _Signs:
-    """Gives signs of life for other processes, in a thread of its own, so that a slow commit does not delay them."""
-
-    def __init__(self, store: Store, group: Group) -> None:
-        self._store, self._group, self._given = store, group, 0
-        self._ended = False
-        self._lock = Lock()
-        self._wait()
-
-    def _wait(self) -> None:
-        self._timer = Timer(_BETWEEN_SIGNS, self._give)
-        self._timer.daemon = True
-        with contextlib.suppress(RuntimeError):  # the interpreter is shutting down: no new threads can start
-            self._timer.start()
-
-    def _give(self) -> None:
-        with self._lock:
-            if self._ended or self._group.id not in AT_WORK:
-                return
-            self._given += 1
-            path = _sign_path(self._group)
-            try:
-                self._store.make_directory(path.rpartition("/")[0])
-                self._store.put(path, json.dumps({"signs": self._given}).encode())
-            except Exception as error:
-                _LOG.debug("%s: no sign of life: %s", path, error)
-            self._wait()
-
-    def end(self) -> None:
-        self._timer.cancel()
-        with self._lock:
-            self._ended = True
-            self._timer.cancel()
-            if self._given:
-                with contextlib.suppress(Exception):
-                    self._store.delete(_sign_path(self._group))
-
-
-def _is_at_work(store: Store, record: Group) -> bool:
-    """Whether the writer of a group that cannot be finished may be about to do so itself."""
-    if record.id in AT_WORK:
-        return True
-    now = time.monotonic()
-    if record.id in _seen and now - _seen[record.id][0] < PATIENCE:
-        return True
-    sign = _read(store, _sign_path(record))
-    since, known = _seen.setdefault(record.id, (now, sign))
-    if sign is not None and sign != known:
-        _seen[record.id] = now, sign
-        return True
-    return now - since < PATIENCE
-
-
-def _undo_all(store: Store, record: Group, undo: Undo) -> None:
-    """Undo all commits of a group: whoever meets one later may not find the decision any more."""
-    for path, since in record.first_versions():
-        try:
-            found = _published(store, record, path, since)
-            if found is not None:
-                undo(path, store, found, record.id)
-        except Exception as error:
-            _LOG.warning("%s: what is to be undone is left to who comes next: %s", path, error)
-
-
-def finish_staged(table_path: str, store: Store, undo: Undo) -> list[int]:
-    """Finish the groups that have something staged beside a table's log, which names files that are in no version yet.
-
-    :return: the versions that are staged for groups that must wait for their writers.
-    """
-    directory, waiting = f"{log_directory(table_path)}/{STAGED_DIRECTORY}", []
-    try:
-        listed = store.list_from(directory)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    for file in listed:
-        version = int(file.name[:20]) if file.name[:20].isdecimal() else -1
-        data = _read(store, file.path) if is_staged_commit(file.name, version) else None
-        group = None if data is None else Group.of(data, table_path)
-        if group is None:
-            continue
-        try:
-            record = record_of(table_path, store, group) if decision(store, group) is None else None
-            decided = None if record is None else _finish(store, record)
-            if record is not None and decided == "aborted":
-                _undo_all(store, record, undo)
-            is_settled = record is None or decided is not None
-        except _NOT_TO_READ as error:
-            _warn(table_path, version, f"what became of it is not known yet: {error}")
-            is_settled = False
-        if not is_settled:
-            waiting.append(version)
-    return waiting
 
 
 def record_of(table_path: str, store: Store, group: Group) -> Group | None:
@@ -435,7 +339,7 @@ def record_of(table_path: str, store: Store, group: Group) -> Group | None:
     """
     if group.participants is not None and group.coordinator == table_path:
         return group
-    found = _commit_of(store, group.id, group.coordinator, _listed(store, group.coordinator, group.since)[0])
+    found = _commit_of(store, group.id, group.coordinator, listed(store, group.coordinator, group.since)[0])
     if found is None or found[1].participants is None or found[1].coordinator != group.coordinator:
         return None
     return found[1]
@@ -443,20 +347,20 @@ def record_of(table_path: str, store: Store, group: Group) -> Group | None:
 
 def published_version(store: Store, group_id: str, path: str, since: int) -> int | None:
     """The version of a table that is its commit of a group; None where there is none of ``since`` or after."""
-    found = _commit_of(store, group_id, path, _listed(store, path, since)[0])
+    found = _commit_of(store, group_id, path, listed(store, path, since)[0])
     return None if found is None else found[0]
 
 
-def _published(store: Store, record: Group, path: str, since: int) -> int | None:
+def published_by(store: Store, record: Group, path: str, since: int) -> int | None:
     """As :func:`published_version`, of a commit that itself names the record's coordinator."""
-    found = _commit_of(store, record.id, path, _listed(store, path, since)[0])
+    found = _commit_of(store, record.id, path, listed(store, path, since)[0])
     return found[0] if found is not None and found[1].coordinator == record.coordinator else None
 
 
 def undone_by(table_path: str, store: Store, version: int, group_id: str) -> int | None:
     """The version that undoes a table's commit of a group; None where the log has none."""
-    for later in _looked_through(_listed(store, table_path, version + 1)[0]):
-        data = _read(store, f"{log_directory(table_path)}/{commit_name(later)}")
+    for later in _looked_through(listed(store, table_path, version + 1)[0]):
+        data = read_if_there(store, f"{log_directory(table_path)}/{commit_name(later)}")
         if data is not None and undoes(commit_info_of(data)) == group_id:
             return later
     return None
@@ -469,7 +373,7 @@ def undoes(commit_info: Mapping[str, Any] | None) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _listed(store: Store, path: str, since: int) -> tuple[list[int], int | None]:
+def listed(store: Store, path: str, since: int) -> tuple[list[int], int | None]:
     """The versions of a table's commits from one on, and the newest that its log has a commit or checkpoint of."""
     try:
         listed = store.list_from(log_directory(path), version_prefix(since))
@@ -489,51 +393,16 @@ def _looked_through(commits: Sequence[int]) -> range:
 def _commit_of(store: Store, group_id: str, path: str, commits: Sequence[int]) -> tuple[int, Group] | None:
     """The commit of a group that was made of a table by this path, among some, and what it says."""
     for version in _looked_through(commits):
-        data = _read(store, f"{log_directory(path)}/{commit_name(version)}")
+        data = read_if_there(store, f"{log_directory(path)}/{commit_name(version)}")
         found = None if data is None else Group.of(data, path)
         if found is not None and (found.id, found.table) == (group_id, path):
             return version, found
     return None
 
 
-def _is_there(store: Store, group: Group, participant: Participant) -> bool:
-    """Whether a participant has its commit, published now if that is what is left. A log that is gone, and one that has
-    later versions only, were left by a table that had it, or that can have nothing of it any more.
-    """
-    path, wanted = participant.path, participant.version
-    commits, newest = _listed(store, path, max(wanted - 1, 0))
-    file = f"{log_directory(path)}/{commit_name(wanted)}"
-    if newest is None and wanted == 0:  # the group creates it; one that is gone again is as one that never was
-        return _publish(store, group, participant)
-    if newest is None or (newest >= wanted and wanted not in commits and not store.exists(file)):
-        return True
-    if newest >= wanted:
-        return _published(store, group, path, wanted) is not None
-    return _publish(store, group, participant)
-
-
-def _publish(store: Store, group: Group, participant: Participant) -> bool:
-    """Publish a staged commit; False where that is not possible."""
-    if not is_staged_commit(participant.staged, participant.version):
-        return False
-    directory = log_directory(participant.path)
-    data = _read(store, f"{directory}/{STAGED_DIRECTORY}/{participant.staged}")
-    found = None if data is None else Group.of(data, participant.path)
-    if data is None or found is None:
-        return False
-    if (found.id, found.coordinator, found.table) != (group.id, group.coordinator, participant.path):
-        return False
-    try:
-        store.put_if_absent(f"{directory}/{commit_name(participant.version)}", data)
-    except FileExistsError:
-        return _published(store, group, participant.path, participant.version) is not None
-    _LOG.info("%s: version %d was staged and is published now", participant.path, participant.version)
-    return True
-
-
 def decision(store: Store, group: Group) -> str | None:
     """``committed`` or ``aborted``; None where it is not decided."""
-    data = _read(store, decision_path(group))
+    data = read_if_there(store, decision_path(group))
     return None if data is None else _outcome(data)
 
 
@@ -547,7 +416,7 @@ def decide(store: Store, group: Group, outcome: str) -> str:
     try:
         store.put_if_absent(path, json.dumps({"outcome": outcome}).encode())
     except Exception:
-        data = _read(store, path)
+        data = read_if_there(store, path)
         if data is None:
             raise
         return _outcome(data)
@@ -570,7 +439,7 @@ def note(table_path: str, store: Store, group_id: str, outcome: str, by: int = 0
 
 def _noted(table_path: str, store: Store, group_id: str) -> int | None:
     """What a note says: the version that has undone the commit, or 0; None where there is no note, or a damaged one."""
-    data = _read(store, note_path(table_path, group_id))
+    data = read_if_there(store, note_path(table_path, group_id))
     try:
         value = {} if data is None else json.loads(data)
         return _number(value["version"]) if value["outcome"] == "undone" else 0
@@ -579,17 +448,12 @@ def _noted(table_path: str, store: Store, group_id: str) -> int | None:
 
 
 def _remember(table_path: str, group_id: str, by: int = 0) -> Standing:
-    _seen.pop(group_id, None)
     _known[table_path, group_id] = by
     return Standing.UNDONE if by else Standing.STANDS
 
 
 def decision_path(group: Group) -> str:
     return f"{log_directory(group.coordinator)}/{DIRECTORY}/{group.id}.json"
-
-
-def _sign_path(group: Group) -> str:
-    return f"{log_directory(group.coordinator)}/{DIRECTORY}/{group.id}.alive.json"
 
 
 def note_path(table_path: str, group_id: str) -> str:
@@ -604,7 +468,7 @@ def is_to_clean_up(file: FileInfo, store: Store) -> bool:
     if name is None or name["note"] is not None:
         return name is not None
     try:
-        data = _read(store, file.path)
+        data = read_if_there(store, file.path)
         return data is not None and json.loads(data).get("outcome") == "committed"
     except (ValueError, AttributeError, RecursionError):
         return False
@@ -614,7 +478,7 @@ def _outcome(data: bytes) -> str:
     return "committed" if json.loads(data).get("outcome") == "committed" else "aborted"
 
 
-def _read(store: Store, path: str) -> bytes | None:
+def read_if_there(store: Store, path: str) -> bytes | None:
     try:
         return store.read(path)
     except (FileNotFoundError, NotADirectoryError):

@@ -2,7 +2,7 @@
 
 Owns the beginning and the end of a transaction over several statements. COMMIT makes one commit of all that was done to
 a table, checks each against what others have committed since, and makes them stand or fall together
-(:mod:`headwater.transaction.groups`). Promise: after COMMIT or ROLLBACK, whatever they answer, the session has no
+(:mod:`headwater.groups.group_commit`). Promise: after COMMIT or ROLLBACK, whatever they answer, the session has no
 transaction any more; where the answer is an error, no table was changed, unless the error says otherwise.
 """
 
@@ -17,6 +17,10 @@ from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.define import CreatedTable, RowsAnswer, TransactionRequest
 from headwater.bridge.messages.trouble import BegunCommit, InTransactionRequest
 from headwater.bridge.statement import Statement
+from headwater.groups.composing import composed
+from headwater.groups.group_commit import Member, commit_together
+from headwater.groups.only_read import OnlyRead
+from headwater.groups.pending import PendingLog
 from headwater.protocol.file_names import commit_name, log_directory
 from headwater.protocol.types import PrimitiveType, StructField, StructType
 from headwater.statements.calls import own_statement, reads
@@ -30,10 +34,6 @@ from headwater.statements.running.opening import CACHE
 from headwater.statements.settings import TRANSACTION
 from headwater.transaction import Transaction
 from headwater.transaction.commit_info import Provenance
-from headwater.transaction.composing import composed
-from headwater.transaction.groups import Member, commit_together
-from headwater.transaction.only_read import OnlyRead
-from headwater.transaction.pending import PendingLog
 
 #: Commands of Spark's own that change nothing but the session, by the names of their plans.
 _HARMLESS = frozenset(
@@ -98,7 +98,7 @@ def commit_transaction(request: TransactionRequest, statement: Statement) -> Row
 
     :raises HeadwaterError: ``HEADWATER_NO_TRANSACTION``, ``HEADWATER_TRANSACTION_OF_SCRIPT``,
         ``HEADWATER_TRANSACTION_LOST``; those of
-        :func:`~headwater.transaction.groups.commit_together`; that of a hook that refuses a commit.
+        :func:`~headwater.groups.group_commit.commit_together`; that of a hook that refuses a commit.
     """
     _check_begun("COMMIT", request, statement)
     try:

@@ -69,7 +69,7 @@ from headwater.basics import backoff, clock, counts
 from headwater.basics.errors import HeadwaterError
 from headwater.catalogs.log_view import RatifiedLog
 from headwater.log.commits import parse_actions
-from headwater.log.groups import Group
+from headwater.log.groups import Group, settle
 from headwater.protocol.features import in_commit_timestamps_enabled
 from headwater.protocol.file_names import (
     CheckpointName,
@@ -79,12 +79,10 @@ from headwater.protocol.file_names import (
     parse_name,
 )
 from headwater.transaction.catalog_commits import CatalogCommitter
-from headwater.transaction.committers import CommitFile, Committer, Made, StoreCommitter, Unknown
+from headwater.transaction.committers import CommitFile, Committer, CommittingStore, Made, StoreCommitter, Unknown
 from headwater.transaction.conflicts import WinningCommit
-from headwater.transaction.pending import PendingCommitter, PendingLog
 from headwater.transaction.prepared import PreparedCommit
 from headwater.transaction.same_table import check_same_table
-from headwater.transaction.undoing import settle
 
 #: Receives the version and the transaction identifier of an attempt.
 Begin = Callable[[int, str], None]
@@ -250,8 +248,8 @@ class CommitLoop:
 
 
 def _committer_of(prepared: PreparedCommit) -> Committer:
-    if isinstance(prepared.store, PendingLog):
-        return PendingCommitter(prepared.store, prepared)
+    if isinstance(prepared.store, CommittingStore):
+        return prepared.store.committer(prepared)
     if isinstance(prepared.store, RatifiedLog):
         return CatalogCommitter(prepared.store, lambda: prepared.before)
     return StoreCommitter(prepared.table_path, prepared.store)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -24,6 +25,8 @@ from headwater.basics.errors import HeadwaterError
 from headwater.log.commits import commit_info_of
 from headwater.protocol.file_names import CommitName, commit_name, log_directory, parse_name, version_prefix
 from headwater.stores import Store
+from headwater.stores.interface import StoreOver
+from headwater.transaction.prepared import PreparedCommit
 
 _LOG = logging.getLogger(__name__)
 
@@ -80,6 +83,14 @@ class Committer(Protocol):
 
     def commits_from(self, version: int) -> list[CommitFile]:
         """The commits of ``version``, which exists, and after, in order and without gaps."""
+
+
+class CommittingStore(StoreOver, ABC):
+    """A store that makes commits versions itself, such as one that holds what a transaction has done."""
+
+    @abstractmethod
+    def committer(self, prepared: PreparedCommit) -> Committer:
+        """What makes one commit the next version."""
 
 
 class StoreCommitter(Committer):

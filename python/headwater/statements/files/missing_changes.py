@@ -1,6 +1,6 @@
 """Change data of a transaction over several statements: what none of them has written.
 
-Owns the jobs that write it before COMMIT makes one commit of all (:mod:`headwater.transaction.net_changes`): where one
+Owns the jobs that write it before COMMIT makes one commit of all (:mod:`headwater.groups.net_changes`): where one
 statement wrote change data files, rows that others added or deleted have to be in such files, too. Promise: each such
 row is in them once, or COMMIT fails. What is read and written is bounded by the files that those statements added or
 took rows out of.
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from headwater.bridge.statement import Statement
+from headwater.groups.net_changes import DeletedRows
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import AddCDCFile
 from headwater.statements.files.change_data import change_column, changed_rows, with_changes
@@ -24,7 +25,6 @@ from headwater.statements.files.file_lists import relation_over
 from headwater.statements.files.rows import Target, describe_files, specification
 from headwater.statements.running.open_transactions import OpenTransaction
 from headwater.statements.running.opening import CACHE, Options
-from headwater.transaction.net_changes import DeletedRows
 
 
 def record_missing_changes(transaction: OpenTransaction, statement: Statement) -> None:

@@ -24,6 +24,7 @@ from headwater.bridge.calls import running_since
 from headwater.bridge.messages.define import CommitAnswer
 from headwater.bridge.messages.maintain import VacuumRequest
 from headwater.bridge.statement import Statement
+from headwater.groups.settling import settle_newest
 from headwater.log.history import last_version_at
 from headwater.log.segment import list_log
 from headwater.log.snapshot import Snapshot
@@ -51,7 +52,6 @@ from headwater.statements.running.opening import open_snapshot
 from headwater.statements.settings import VACUUM_CHECKS_RETENTION, VACUUM_LITE, VACUUM_LOGGING
 from headwater.stores import Failed, FileInfo, Tree
 from headwater.transaction.commit_info import Provenance
-from headwater.transaction.undoing import settle_newest
 
 _LOG = logging.getLogger(__name__)
 _HOUR = 3_600_000

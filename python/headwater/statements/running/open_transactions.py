@@ -18,13 +18,13 @@ from headwater.basics import clock
 from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.define import CreatedTable
 from headwater.bridge.statement import Statement
+from headwater.groups.composing import version_together
+from headwater.groups.pending import PendingLog
 from headwater.log.groups import may_be_together
 from headwater.log.snapshot import Snapshot
 from headwater.log.snapshot_cache import SnapshotCache
 from headwater.statements.settings import IDLE_SECONDS, TRANSACTION
 from headwater.stores import Store, is_same_place, may_be_same_place
-from headwater.transaction.composing import version_together
-from headwater.transaction.pending import PendingLog
 
 _LOG = logging.getLogger(__name__)
 

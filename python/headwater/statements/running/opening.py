@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from headwater.basics import clock
 from headwater.basics.errors import HeadwaterError, illegal_option
 from headwater.bridge.statement import Statement
+from headwater.groups.pending import PendingLog
 from headwater.log.history import CommitTimes, format_timestamp
 from headwater.log.segment import list_log
 from headwater.log.snapshot import Snapshot
@@ -22,7 +23,6 @@ from headwater.statements.running import open_transactions
 from headwater.statements.running.managed_tables import reached
 from headwater.statements.settings import ENFORCES_RETENTION, STALENESS_LIMIT
 from headwater.stores import Store, store_for
-from headwater.transaction.pending import PendingLog
 
 if TYPE_CHECKING:
     from headwater.pruning.predicates import Predicate

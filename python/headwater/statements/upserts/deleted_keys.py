@@ -35,6 +35,7 @@ from headwater.basics import backoff, clock
 from headwater.basics.errors import HeadwaterError
 from headwater.bridge.statement import Statement
 from headwater.definition.changes import Declared, begun, changed
+from headwater.groups.pending import PendingLog
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import Metadata, RemoveFile
 from headwater.protocol.types import (
@@ -79,7 +80,6 @@ from headwater.statements.upserts.deleted_keys_files import Upkeep
 from headwater.statements.upserts.events import Events, of_same_keys
 from headwater.transaction import Transaction
 from headwater.transaction.commit_info import Provenance, default_engine_info
-from headwater.transaction.pending import PendingLog
 
 T = TypeVar("T")
 

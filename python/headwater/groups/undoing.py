@@ -13,10 +13,7 @@ What stays: the protocol, high-water marks of row ids and of identity columns, w
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import logging
-import time
 import uuid
 from dataclasses import replace
 
@@ -78,51 +75,6 @@ def undo(table_path: str, store: Store, version: int, group_id: str) -> int | No
         raise OSError(f"{table_path}: version {version} could not be undone, as others committed all the time")
     groups.note(table_path, store, group_id, "undone", by)
     return by
-
-
-def settle(table_path: str, store: Store, version: int, commit: bytes) -> None:
-    """Return once it is settled whether a commit stands: what may yet be undone, nobody builds on.
-
-    :raises HeadwaterError: ``HEADWATER_TRANSACTION_OPEN`` where that cannot be found out.
-    """
-    until = time.monotonic() + groups.PATIENCE + _GRACE
-    for losses in itertools.count():
-        found = groups.standing(table_path, store, version, commit, undo=undo)
-        if found in (groups.Standing.STANDS, groups.Standing.UNDONE):
-            return
-        if time.monotonic() >= until:
-            raise _open(table_path, version)
-        backoff.OF_COMMITS.wait(losses, until)
-
-
-def settle_newest(shown: Snapshot) -> Snapshot:
-    """The newest version, after all is settled that is in the log after the version that is shown, or staged for it:
-    for who deletes what no version needs.
-
-    :param shown: the newest version that may be read.
-    :raises HeadwaterError: ``HEADWATER_TRANSACTION_OPEN`` where that is not possible.
-    """
-    table_path, store = shown.table_path, shown.store
-    until = time.monotonic() + groups.PATIENCE + _GRACE
-    for losses in itertools.count():
-        staged = groups.finish_staged(table_path, store, undo)
-        if not staged and not store.exists(f"{log_directory(table_path)}/{commit_name(shown.version + 1)}"):
-            return shown
-        newest = load_snapshot(table_path, store, base=shown, settled=False)
-        for version in range(shown.version + 1, newest.version + 1):
-            with contextlib.suppress(FileNotFoundError):
-                settle(table_path, store, version, store.read(f"{log_directory(table_path)}/{commit_name(version)}"))
-        shown = load_snapshot(table_path, store, base=shown)
-        if shown.version >= newest.version and not staged:
-            return shown
-        if time.monotonic() >= until:
-            raise _open(table_path, min(staged, default=shown.version + 1))
-        backoff.OF_COMMITS.wait(losses, until)
-    raise AssertionError("unreachable")
-
-
-def _open(table_path: str, version: int) -> HeadwaterError:
-    return HeadwaterError("HEADWATER_TRANSACTION_OPEN", {"tableLocation": table_path, "version": version})
 
 
 def _prepared(table_path: str, store: Store, version: int, group_id: str, newest: Snapshot) -> PreparedCommit | None:

@@ -4,7 +4,7 @@ Owns :class:`PendingLog`, a store that shows one table's log up to the version t
 transaction's own commits after it; these are held in memory, and nobody else sees them. Statements run on it as on any
 store: they read what those before them wrote, and what they commit becomes the next pending version. Their data files
 and deletion vectors are written to the table's folder, where no version names them until COMMIT, which makes one commit
-of all of a table (:mod:`headwater.transaction.composing`).
+of all of a table (:mod:`headwater.groups.composing`).
 
 A table that the transaction creates begins with a pending version 0: until COMMIT, its place has data files and no log.
 
@@ -24,6 +24,8 @@ import pyarrow as pa
 
 from headwater.basics import clock
 from headwater.basics.errors import HeadwaterError
+from headwater.groups import net_changes
+from headwater.groups.net_changes import Missing
 from headwater.log.deletion_vectors import INLINE, absolute_location
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
@@ -37,11 +39,8 @@ from headwater.protocol.file_names import (
     parse_name,
 )
 from headwater.stores import FileInfo, Store, absolute_path
-from headwater.stores.interface import StoreOver
-from headwater.transaction import net_changes
-from headwater.transaction.committers import CommitFile, Lost, Made
+from headwater.transaction.committers import CommitFile, Committer, CommittingStore, Lost, Made
 from headwater.transaction.content import Content
-from headwater.transaction.net_changes import Missing
 from headwater.transaction.prepared import PreparedCommit
 from headwater.transaction.row_level import VectorFiles
 
@@ -59,7 +58,7 @@ class Pending:
     prepared: PreparedCommit
 
 
-class PendingLog(StoreOver):
+class PendingLog(CommittingStore):
     """The store of one table in one transaction.
 
     :param inner: where the table's files are.
@@ -98,6 +97,9 @@ class PendingLog(StoreOver):
         self._directory = log_directory(table_path)
         self._lock = Lock()
         self._taking = Lock()
+
+    def committer(self, prepared: PreparedCommit) -> Committer:
+        return _PendingCommitter(self, prepared)
 
     def take(self, version: int, data: bytes, prepared: PreparedCommit) -> bool:
         """Make a statement's commit the next pending one; False where another statement has the version.
@@ -281,7 +283,7 @@ class PendingLog(StoreOver):
             raise OSError(f"{path} is part of a log that an open transaction only reads")
 
 
-class PendingCommitter:
+class _PendingCommitter:
     """Makes a statement's commit the next pending version of its table."""
 
     def __init__(self, log: PendingLog, prepared: PreparedCommit) -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from headwater.basics.errors import HeadwaterError
+from headwater.groups.composing import version_together
+from headwater.groups.group_commit import commit_together
+from headwater.groups.undoing import undo
 from headwater.log import groups
 from headwater.log.snapshot import load_snapshot, table_exists
 from headwater.protocol.file_names import commit_name
 from headwater.statements.running.opening import Location
 from headwater.statements.tables.create import check_empty
 from headwater.transaction import Provenance
-from headwater.transaction.composing import version_together
-from headwater.transaction.groups import commit_together
-from headwater.transaction.undoing import undo
 from support.commits import add_file
 from support.faults.faulty_store import WRITE_FAULTS, Crash, Fault, FaultyStore, allowed
 from support.recording_statement import RecordingStatement

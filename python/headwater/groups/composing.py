@@ -1,9 +1,9 @@
 """One commit of all that a transaction over several statements did to a table; and versions of tables that go together.
 
-Owns :func:`composed`: what the pending commits of a table (:mod:`headwater.transaction.pending`) come to on the version
+Owns :func:`composed`: what the pending commits of a table (:mod:`headwater.groups.pending`) come to on the version
 that was read, as one transaction for the table's own log. A file that one statement added and another removed is in
 none; marks of several in one file are one; what was read is what any of them read; of change data, what the net has
-(:mod:`headwater.transaction.net_changes`). Winners are checked against the whole. Of a table that the transaction
+(:mod:`headwater.groups.net_changes`). Winners are checked against the whole. Of a table that the transaction
 creates, version 0 has what is left of all. Owns also :func:`version_together`, by which a transaction reads nothing of
 a group that it has read before.
 """
@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from headwater.basics.errors import HeadwaterError
+from headwater.groups import net_changes
+from headwater.groups.pending import PendingLog
 from headwater.log import groups
 from headwater.log.commits import parse_actions
 from headwater.log.files import canonical_path
@@ -25,9 +27,7 @@ from headwater.protocol.actions import AddCDCFile, AddFile, DomainMetadata, Remo
 from headwater.protocol.file_names import commit_name, log_directory
 from headwater.protocol.row_tracking import DOMAIN as ROW_IDS
 from headwater.protocol.row_tracking import high_water_mark
-from headwater.transaction import net_changes
 from headwater.transaction.content import Content
-from headwater.transaction.pending import PendingLog
 from headwater.transaction.prepared import Work
 from headwater.transaction.read_set import ReadSet
 from headwater.transaction.row_level import Mark

@@ -8,6 +8,9 @@ import uuid
 import pytest
 
 from headwater.basics.errors import HeadwaterError
+from headwater.groups.group_commit import commit_together
+from headwater.groups.settling import SETTLER
+from headwater.groups.undoing import undo
 from headwater.log import groups
 from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.cleanup import clean_up
@@ -17,8 +20,6 @@ from headwater.protocol.actions import serialize
 from headwater.protocol.file_names import commit_name
 from headwater.streams.commits import Commits
 from headwater.transaction import Provenance, wait_for_maintenance
-from headwater.transaction.groups import commit_together
-from headwater.transaction.undoing import undo
 from support.commits import add_file
 from support.faults.faulty_store import WRITE_FAULTS, Crash, Fault, FaultyStore, allowed
 from support.table_groups import (
@@ -361,13 +362,14 @@ def test_who_may_only_read_sees_the_version_before_until_somebody_has_finished_i
 def test_a_process_that_only_looks_writes_nothing(monkeypatch):
     reported, inner, _ = story("appends", first_put("appends"), Fault.CRASH_AFTER)
     assert reported == "dead"
-    monkeypatch.setattr(groups, "_readers_undo", None)
+    monkeypatch.setattr(groups, "_settler", None)
     before = dict(inner.files)
     assert {"new" in files(path, inner) for path in TABLES} == {False}
     assert inner.files == before
-    append(next(path for path in TABLES if "new" in raw(path, inner)), inner, "later").transaction.commit(
-        Provenance("WRITE")
-    )
+    later = append(next(path for path in TABLES if "new" in raw(path, inner)), inner, "later")
+    monkeypatch.setattr(groups, "_settler", SETTLER)
+    later.transaction.commit(Provenance("WRITE"))
+    monkeypatch.setattr(groups, "_settler", None)
     before = dict(inner.files)
     assert {"new" in files(path, inner) for path in TABLES} == {True}
     assert inner.files == before

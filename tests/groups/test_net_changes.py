@@ -8,10 +8,10 @@ import pytest
 from pyroaring import BitMap64
 
 from headwater.basics.errors import HeadwaterError
+from headwater.groups.net_changes import are_plain, check, missing
 from headwater.protocol.actions import AddCDCFile, DeletionVector, RemoveFile
 from headwater.protocol.types import PrimitiveType, StructField, StructType
 from headwater.transaction.content import Content
-from headwater.transaction.net_changes import are_plain, check, missing
 from headwater.transaction.row_level import Mark
 from support.commits import add_file
 

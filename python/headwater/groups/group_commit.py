@@ -1,38 +1,6 @@
-"""Commits of several tables that stand or fall together.
+"""Steps 1 to 6 of a group of commits (:mod:`headwater.groups`), as its writer takes them.
 
-Owns :func:`commit_together`, which puts one commit into the log of each table. The tables are plain tables of one
-store, without any feature; each may be written by other engines at the same time. What a reader makes of such commits
-is :mod:`headwater.log.groups`.
-
-**Failure model.** That of a single commit (:mod:`headwater.transaction.commit_loop`). Other engines know nothing of
-groups: they see each commit once it is in its log, and may commit between any two steps.
-
-**Steps.**
-
-1. *Check.* For each table, what others have committed since the version that was read is checked for conflicts. One
-   ends the group: nothing happened.
-2. *Stage.* For each table but the first, the commit is put, under a name that no other has, into ``_staged_commits``
-   beside the log, as it is to be published. A crash leaves files that nobody reads.
-3. *Put the first*, the coordinator's, which names all others. A lost race is as for any commit. From here on, the group
-   is there, and whoever meets it finishes it.
-4. *Publish the others*, by put-if-absent. A commit that loses a race moves behind the winner, if that is no conflict.
-   If the winner is part of another group, the commit waits until that group is decided.
-5. *Decide.* The decision is put if absent: committed. This step counts: before it, no reader of ours sees any of the
-   commits; after it, all.
-6. *Where a conflict, or the store, stopped step 4:* the decision is that the group is aborted, and each commit that is
-   in a log is undone by another (:mod:`headwater.transaction.undoing`). Others may decide so, too, where the writer
-   seems dead and a place was taken; then step 5 finds their decision.
-
-**Order.** All groups put the commits of their tables in one order, whatever they do to them: else two groups could wait
-for each other in step 4. It is the order of the tables' identifiers, which are the same by whatever path a table is
-reached. Yet tables that are append-only come after all others, as their commits cannot be undone, and those that a
-group creates come last, as undoing leaves an empty table. Neither lets groups differ: a group that creates a table
-conflicts with all others that have it, and for no longer than it takes to see that. Whether a table is append-only may
-change while groups are at work. A group that is about to wait, and finds that the order of its tables has changed since
-it took them, aborts itself.
-
-**How it is tested.** ``tests/transaction/test_groups.py`` cuts off every call, has others commit between any two, and
-compares what any reader sees with a model. ``test_unsettled_groups.py`` has what becomes of what was cut off.
+Owns :func:`commit_together`, which puts one commit into the log of each table, in the order of all groups.
 """
 
 from __future__ import annotations
@@ -44,6 +12,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from headwater.basics.errors import HeadwaterError
+from headwater.groups.at_work import AT_WORK
+from headwater.groups.only_read import OnlyRead
+from headwater.groups.undoing import undo
 from headwater.log import groups
 from headwater.log.groups import Group, Participant
 from headwater.protocol import properties
@@ -51,10 +22,8 @@ from headwater.protocol.file_names import STAGED_DIRECTORY, log_directory, stage
 from headwater.stores import Store
 from headwater.transaction import maintenance
 from headwater.transaction.commit_loop import Begin, CommitLoop, Encoded, Put
-from headwater.transaction.only_read import OnlyRead
 from headwater.transaction.prepared import PreparedCommit
 from headwater.transaction.transaction import MAX_ATTEMPTS, Committed, Transaction
-from headwater.transaction.undoing import undo
 
 _LOG = logging.getLogger(__name__)
 _UNKNOWN = ("HEADWATER_COMMIT_OUTCOME_UNKNOWN", "HEADWATER_CATALOG_OUTCOME_UNKNOWN")
@@ -146,7 +115,7 @@ class _Group:
         self._members = [first, *others]
 
     def commit(self) -> None:
-        with groups.AT_WORK.on(self._first.store, self._group):
+        with AT_WORK.on(self._first.store, self._group):
             self._put_first()
             self._put_others()
         maintenance.later(f"tidying up after the transaction {self._group.id}", self._tidy_up)

@@ -11,13 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.basics.errors import HeadwaterError
+from headwater.groups import at_work
+from headwater.groups.at_work import AT_WORK
+from headwater.groups.group_commit import Member, commit_together
 from headwater.log import groups
-from headwater.log.groups import AT_WORK, Group
+from headwater.log.groups import Group
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.file_names import CommitName, parse_name
 from headwater.stores import FileInfo, Store
 from headwater.transaction import Provenance, Transaction, wait_for_maintenance
-from headwater.transaction.groups import Member, commit_together
 from support.commits import add_file
 from support.faults.faulty_store import Crash, Fault, FaultyStore
 from support.table_groups import append, create, files, foreign, hasten, member, raw, removal, rewrite, tables
@@ -92,7 +94,7 @@ def begun(make=append, dies_at="/b"):
         commit_together([make(path, store) for path in ("/a", "/b", "/c")])
     foreign(dies_at, inner, add_file("theirs"))
     groups._known.clear()
-    groups._seen.clear()
+    at_work._seen.clear()
     found = Group.of(inner.read("/a/_delta_log/00000000000000000001.json"), "/a")
     assert found is not None
     return inner, found
@@ -139,10 +141,10 @@ def test_who_waits_for_a_writer_of_another_process_does_not_abort_it_while_it_gi
     monkeypatch.setattr(groups, "PATIENCE", 10.0)
     inner, group = begun()
     now = 1000.0
-    monkeypatch.setattr(groups.time, "monotonic", lambda: now)
+    monkeypatch.setattr(at_work.time, "monotonic", lambda: now)
     for number in range(5):
         inner.make_directory("/a/_delta_log/_transactions")
-        inner.put(groups._sign_path(group), str(number).encode())
+        inner.put(at_work._sign_path(group), str(number).encode())
         files("/a", inner)
         now += 11
         assert groups.decision(inner, group) is None
@@ -151,7 +153,7 @@ def test_who_waits_for_a_writer_of_another_process_does_not_abort_it_while_it_gi
 
 
 def test_a_writer_that_takes_long_gives_signs_of_life_until_it_is_done(monkeypatch):
-    monkeypatch.setattr(groups, "_BETWEEN_SIGNS", 0.01)
+    monkeypatch.setattr(at_work, "_BETWEEN_SIGNS", 0.01)
     inner = tables("/a", "/b")
     members = [append("/a", inner), append("/b", inner)]
     put = inner.put_if_absent
@@ -172,7 +174,7 @@ def test_a_writer_that_takes_long_gives_signs_of_life_until_it_is_done(monkeypat
 
 
 def test_a_writer_that_hangs_is_waited_for_no_longer(monkeypatch):
-    monkeypatch.setattr(groups, "_LONGEST_WORK", 0.0)
+    monkeypatch.setattr(at_work, "_LONGEST_WORK", 0.0)
     inner, group = begun()
     with AT_WORK.on(inner, group):
         assert files("/a", inner) == {"0"}

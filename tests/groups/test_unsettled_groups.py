@@ -11,6 +11,9 @@ import pytest
 
 from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.maintain import VacuumArguments, VacuumRequest
+from headwater.groups.group_commit import commit_together, place
+from headwater.groups.settling import SETTLER, settle_newest
+from headwater.groups.undoing import undo
 from headwater.log import groups
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import DomainMetadata, Metadata, Protocol, SetTransaction
@@ -20,8 +23,6 @@ from headwater.statements.maintenance.vacuum import vacuum
 from headwater.stores import LocalStore
 from headwater.streams.commits import Commits
 from headwater.transaction import Provenance, Transaction, wait_for_maintenance
-from headwater.transaction.groups import commit_together, place
-from headwater.transaction.undoing import settle_newest, undo
 from support.commits import SCHEMA, add_file
 from support.faults.faulty_store import Crash, Fault, FaultyStore
 from support.recording_statement import RecordingStatement
@@ -86,7 +87,13 @@ def abort(store, path="/a") -> str:
 
 
 def looks_only(monkeypatch) -> None:
-    monkeypatch.setattr(groups, "_readers_undo", None)
+    monkeypatch.setattr(groups, "_settler", None)
+
+
+def settled(shown):
+    """The newest version as a process finds it that settles groups, after one that only looked."""
+    groups.settle_by(SETTLER)
+    return settle_newest(shown)
 
 
 # VACUUM
@@ -96,6 +103,7 @@ def looks_only(monkeypatch) -> None:
 def on_disk(tmp_path, monkeypatch):
     """Two tables on disk, whose files are old, and a group that was cut off."""
     looks_only(monkeypatch)
+    monkeypatch.setattr("headwater.statements.maintenance.vacuum.settle_newest", settled)
     store, paths = LocalStore(), [str(tmp_path / name) for name in ("a", "b")]
     for path in paths:
         os.mkdir(path)
@@ -129,11 +137,12 @@ def test_what_is_hidden_is_settled_before_files_are_deleted(monkeypatch):
     looks_only(monkeypatch)
     inner = cut_off(tables(*TABLES))
     shown = load_snapshot("/a", inner)
-    assert (shown.version, settle_newest(shown).version) == (0, 1)
+    assert (shown.version, settled(shown).version) == (0, 1)
+    looks_only(monkeypatch)
     inner = cut_off(tables(*TABLES))
     abort(inner)
     shown = load_snapshot("/a", inner)
-    newest = settle_newest(shown)
+    newest = settled(shown)
     assert (shown.version, newest.version, set(newest.files["path"].to_pylist())) == (0, 2, {"0"})
 
 

@@ -9,14 +9,14 @@ import pytest
 from pyroaring import BitMap64
 
 from headwater.basics.errors import HeadwaterError
+from headwater.groups.composing import composed
+from headwater.groups.pending import PendingLog
 from headwater.log import deletion_vectors
 from headwater.log.files import file_of, vector_of
 from headwater.log.snapshot import Snapshot, load_snapshot, table_exists
 from headwater.protocol.actions import AddFile, Protocol
 from headwater.stores import LocalStore, Store
 from headwater.transaction import Provenance, Transaction, wait_for_maintenance
-from headwater.transaction.composing import composed
-from headwater.transaction.pending import PendingLog
 from headwater.transaction.row_level import Mark
 from support.commits import add_file, create
 from support.predicate_text import parse_predicate
