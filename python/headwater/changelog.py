@@ -15,6 +15,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
+from functools import partial
 from itertools import groupby
 
 import numpy as np
@@ -110,9 +111,7 @@ def read(
     versions = resolve(start, end, times, snapshot.version)
     feed = None
     if versions is not None:
-        feed = open_feed(
-            versions, snapshot, times, lambda version: load_snapshot(table_path, store, version), "endVersion"
-        )
+        feed = open_feed(versions, snapshot, times, partial(load_snapshot, table_path, store), "endVersion")
     schema = snapshot.schema if feed is None else feed.definition.schema
     check_names(schema, table_path)
     by = [] if keys is None else key_columns(keys, schema, table_path)

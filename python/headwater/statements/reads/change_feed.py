@@ -333,13 +333,11 @@ def describe_feed(
         constants = [] if is_paired is not None else [CHANGE_TYPE]
         order = [] if names is None else [names.order]
         paired.append(is_paired)
+        listed = [_listed(f, physical, table_path, timestamps[f.version], has_order=form.changelog) for f in some]
         groups.append(
             ChangeGroup(
                 partition_columns=[*partition_columns, *constants, *order, COMMIT_VERSION, COMMIT_TIMESTAMP],
-                files=[
-                    _listed(file, physical, table_path, timestamps[file.version], has_order=form.changelog)
-                    for file in some
-                ],
+                files=listed,
                 size_in_bytes=sum(file.size for file in some),
                 has_deletion_vectors=any(file.without or file.only for file in some),
             )
