@@ -13,7 +13,7 @@ the conflict stands.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -246,6 +246,22 @@ def places(winner: WinningCommit) -> dict[str, _Place]:
     return found
 
 
+def _deleted(
+    moved: Mapping[str, _Place], marks: Marks, removes: Sequence[RemoveFile], read: ReadVector
+) -> Iterator[tuple[str, _Place, BitMap64]]:
+    """The moved rows that a transaction deletes: the file that they were in, and their place and positions now."""
+    for path in moved.keys() & marks.paths:
+        mark, place = marks.of(path), moved[path]
+        if same_vector(mark.remove, place.source):
+            yield path, place, _moved(mark.positions, place, read)
+    for removed in removes:
+        path = canonical_path(removed.path)
+        # A removal that changes no data is that of a file whose rows this transaction has in another, too.
+        if path in moved and removed.data_change and same_vector(removed, moved[path].source):
+            place = moved[path]
+            yield path, place, BitMap64(range(place.start, place.start + place.rows))
+
+
 def follow(
     winner: WinningCommit,
     marks: Marks,
@@ -268,24 +284,11 @@ def follow(
     gone: dict[str, BitMap64] = {}
     done: set[str] = set()
     outputs: dict[str, AddFile] = {}
-
-    def delete(path: str, place: _Place, positions: BitMap64) -> None:
+    for path, place, positions in _deleted(moved, marks, removes, read):
         output = canonical_path(place.output.path)
         outputs[output] = place.output
         gone[output] = gone.get(output, BitMap64()) | positions
         done.add(path)
-
-    marked = moved.keys() & marks.paths
-    for path in marked:
-        mark, place = marks.of(path), moved[path]
-        if same_vector(mark.remove, place.source):
-            delete(path, place, _moved(mark.positions, place, read))
-    for removed in removes:
-        path = canonical_path(removed.path)
-        # A removal that changes no data is that of a file whose rows this transaction has in another, too.
-        if path in moved and removed.data_change and same_vector(removed, moved[path].source):
-            place = moved[path]
-            delete(path, place, BitMap64(range(place.start, place.start + place.rows)))
     carried = {}
     for output, positions in gone.items():
         vector = outputs[output].deletion_vector
@@ -294,7 +297,7 @@ def follow(
     partly = [output for output in gone if len(carried[output]) < rows[output]]
     if not done or partly and not may_mark:
         return winner, list(removes)
-    for path in done & marked:
+    for path in done.intersection(marks.paths):
         marks.drop(path)
     vectors = dict(zip(partly, write([carried[output] for output in partly]), strict=True)) if partly else {}
     now = clock.milliseconds()

@@ -60,9 +60,8 @@ def run_again_after_losses(
     discards: bool = True,
     retried: Container[str] = RETRIED,
 ) -> T:
-    """Make an attempt; after a conflict with another writer the next, until the deadline.
-
-    Statements of this process that lost run one after the other.
+    """Make an attempt; after a conflict with another writer the next, until the deadline. Statements of this process
+    that lost run one after the other.
 
     :param may_run_again: asked after a conflict.
     :param waits_for_others: whether the first attempt waits for statements that lost; False for a statement that
@@ -90,9 +89,8 @@ def run_again_after_losses(
                 counts.count("reruns")
                 lost_to.append(error.parameters.get("version", "unknown"))
                 if time.monotonic() >= deadline:
-                    raise HeadwaterError(
-                        error.condition, {**error.parameters, "tried": _tried(lost_to, time.monotonic() - began)}
-                    ) from error
+                    tried = _tried(lost_to, time.monotonic() - began)
+                    raise HeadwaterError(error.condition, {**error.parameters, "tried": tried}) from error
                 if discards:
                     statement.discard()
                 _LOG.info("%s: attempt %d lost to another writer, running again: %s", table, len(lost_to), error)
