@@ -144,7 +144,6 @@ def write_rows(
     *,
     extra_checks: Sequence[tuple[Check, str]] = (),
     data_change: bool = True,
-    enforce: bool = True,
     changes: bool = False,
     has_more: bool = False,
 ) -> Written:
@@ -153,7 +152,6 @@ def write_rows(
     :param plan: the number of the plan whose columns are ``provided``, in order.
     :param provided: the table's columns the plan has; generated and identity columns it lacks are computed.
     :param extra_checks: conditions beyond the table's own, each with the error condition it violates.
-    :param enforce: False for rows that are the table's own already.
     :param changes: whether each row is written as change data, too: an ``insert``.
     :param has_more: whether the plan has other columns, too, which are not written.
     """
@@ -165,15 +163,13 @@ def write_rows(
         writing=True,
     )
     identities = [c for c in identity_columns(schema) if c.name.lower() not in {p.lower() for p in provided}]
-    checked = extra_checks if enforce else ()
     gathered = gathering(statement, target.definition, options)
     query = _query(
         target,
         plan,
         provided=provided,
         identities=identities,
-        extra_checks=checked,
-        enforce=enforce,
+        extra_checks=extra_checks,
         has_more=has_more,
         statement=statement,
         gathered=gathered,
@@ -237,7 +233,6 @@ def _query(
     provided: Sequence[str],
     identities: Sequence[IdentityColumn],
     extra_checks: Sequence[tuple[Check, str]],
-    enforce: bool,
     has_more: bool,
     statement: Statement,
     gathered: Gathering | None,
@@ -248,14 +243,13 @@ def _query(
     computed = {c.name.lower(): c for c in generated_columns(schema) if c.name.lower() not in have}
     ids = {c.name.lower(): c for c in identities}
     of_table = stored_in_log(statement)
-    holding = check_conditions(table_checks(target, provided) if enforce else [], target, of_table)
+    holding = check_conditions(table_checks(target, provided), target, of_table)
     holding += check_conditions(extra_checks, target, parsed_by_spark(statement))
     stored = [f for f in schema if not is_void(f)]
     rows: Rows = Relation(plan)
-    adds = computed or ids or holding
     otherwise = columns_stored_otherwise(target.definition)
     in_files = otherwise if target.definition.has_partition_columns_in_files else []
-    if not adds and not has_more and not in_files and [f.name for f in stored] == list(provided):
+    if not (computed or ids or holding or has_more or in_files) and [f.name for f in stored] == list(provided):
         return Relation(plan) if gathered is None else gathered.of(rows, target.partition_columns)
     # Computed columns and checks see values as they are stored. The writer gets the given values, by which the rows may
     # be sorted, unless the files hold partition columns too.
@@ -277,8 +271,7 @@ def _query(
             columns.append(Alias(identity_values(ids[folded]), column.name))
         else:
             columns.append(Alias(Cast(NULL, column.type), column.name))
-    columns += map(Column, given.values())
-    query: Query = select(*columns, rows=in_one_partition(rows) if ids else rows)
+    query: Query = select(*columns, *map(Column, given.values()), rows=in_one_partition(rows) if ids else rows)
     generated = [f.name for f in otherwise if f.name.lower() in computed]
     if generated and (holding or in_files):
         query = select(*_as_stored([f.name for f in stored], generated), *map(Column, given.values()), rows=query)
