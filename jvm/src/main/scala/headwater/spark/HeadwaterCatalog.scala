@@ -2,30 +2,25 @@ package headwater.spark
 
 import java.util
 
-import scala.jdk.CollectionConverters._
-
 import com.fasterxml.jackson.databind.JsonNode
-import headwater.spark.bridge.{Bridge, StatementContext, StoreOptions, TableLocation}
+import headwater.spark.bridge.{Bridge, TableLocation}
 import headwater.spark.bridge.messages.{
-  AlterTableRequest, ChangesBound, ChangesForm, CheckSamePlaceRequest, CheckSameSchemaRequest, CloneRequest, CommitAnswer,
-  CreateTableRequest, IdentitySpecification, TableExistsRequest
+  AlterTableRequest, ChangesBound, ChangesForm, CheckSameSchemaRequest, CommitAnswer, TableExistsRequest
 }
 import headwater.spark.catalog.{
-  ClonedSource, CreatedTables, Extension, HandedTable, HeadwaterStagedTable, HeadwaterTable, MergeableTable, NonDeltaStagedTable,
-  Refusals, TableChangeMessage, TableEntry, TableRegistry, TableVersion, UnityTables
+  ClonedSource, CreatedTables, Extension, HandedTable, HeadwaterTable, MergeableTable, NonDeltaStagedTable, Refusals, TableChangeMessage,
+  TableCreation, TableEntry, TableRegistry, TableVersion, UnityTables
 }
 import headwater.spark.changes.HeadwaterChangelog
-import headwater.spark.shims.{CatalogShim, ChangeShim, NewTable, SaveAsTable}
+import headwater.spark.shims.{CatalogShim, ChangeShim, NewTable}
 import headwater.spark.streaming.PlannedTable
-import headwater.spark.write.HeadwaterWrites
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.{DataFrame, SparkSession}
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.analysis.{NoSuchTableException, TableAlreadyExistsException}
-import org.apache.spark.sql.catalyst.catalog.{CatalogStorageFormat, CatalogTable, CatalogTableType}
+import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.expressions.Transform
-import org.apache.spark.sql.execution.datasources.DataSourceUtils
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -124,10 +119,13 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
   override def tableExists(ident: Identifier): Boolean = {
     PlannedTable.forget()
     if (isPath(ident)) exists(locationOf(ident))
-    else super.tableExists(ident) || CreatedTables(session, registry).find(ident).isDefined
+    else hasEntry(ident) || CreatedTables(session, registry).find(ident).isDefined
   }
 
-  private def exists(location: TableLocation): Boolean =
+  /** Whether the catalog itself has a table of this name, of whatever format. */
+  private[spark] def hasEntry(ident: Identifier): Boolean = super.tableExists(ident)
+
+  private[spark] def exists(location: TableLocation): Boolean =
     Bridge.call(session, TableExistsRequest(location.path), location)
 
   private[spark] def isPath(ident: Identifier): Boolean =
@@ -149,34 +147,30 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
 
   private def pathOf(ident: Identifier): String = TableLocation.path(session, pathIn(ident))
 
-  private def pathIn(ident: Identifier): Path = {
+  private[spark] def pathIn(ident: Identifier): Path = {
     Extension.require(session)
     new Path(ident.name())
   }
 
-  private def isDelta(provider: Option[String]): Boolean = {
+  private[spark] def isDelta(provider: Option[String]): Boolean = {
     val found = provider.exists(_.equalsIgnoreCase("delta"))
     if (found) Extension.require(session)
     found
   }
 
   /** Other catalogs hand over credentials in the entry. */
-  private def locationOf(table: CatalogTable, options: Map[String, String] = Map.empty): TableLocation =
+  private[spark] def locationOf(table: CatalogTable, options: Map[String, String] = Map.empty): TableLocation =
     TableLocation.of(session, new Path(table.location), table.storage.properties ++ options)
 
   // --- create and replace ----------------------------------------------------------------------------------------------------------
 
   override protected def create(ident: Identifier, table: NewTable): Table =
     if (isDelta(providerOf(table.properties))) {
-      var made: Option[Table] = None
-      def make(place: Option[(TableLocation, Boolean)], options: Map[String, String]): Unit =
-        commit(ident, table, "create", place = place, registered = found => made = Some(new MergeableTable(found)))(None, options)
-      lazy val (location, external) = newLocation(ident, table.properties)
-      if (PlannedTable.isForStream && !exists(location)) {
-        val registered = if (isPath(ident)) None else Some(entry(ident, location, external, table.properties.asScala.toMap))
-        PlannedTable.note(new PlannedTable(ident, location.path, registered, make(staged(location, external), _)))
-      } else make(None, Map.empty)
-      made.getOrElse(loadTable(ident))
+      val creation = new TableCreation(this, ident, table, "create")
+      val planned = if (PlannedTable.isForStream) creation.planned else None
+      planned.foreach(PlannedTable.note)
+      val made = if (planned.isEmpty) creation.commit() else None
+      made.map(new MergeableTable(_)).getOrElse(loadTable(ident))
     } else createBelow(ident, table)
 
   override def createLike(ident: Identifier, table: NewTable, source: Table): Table = {
@@ -187,7 +181,7 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
         case delta: HeadwaterTable => Some(delta.location)
         case _ => None
       }
-      commit(ident, table, "create", like)(None, Map.empty)
+      new TableCreation(this, ident, table, "create").commit(like = like)
       loadTable(ident)
     } else createBelow(ident, table)
   }
@@ -195,16 +189,8 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
   override protected def stage(ident: Identifier, table: NewTable, mode: String): StagedTable = {
     if (mode == "create" && tableExists(ident)) throw new TableAlreadyExistsException(ident)
     if (mode == "replace" && !tableExists(ident)) throw new NoSuchTableException(ident)
-    if (isDelta(providerOf(table.properties))) {
-      val place = newLocation(ident, table.properties)
-      new HeadwaterStagedTable(
-        session,
-        place._1,
-        SparkInternals.schema(table.columns),
-        partitionNames(table.partitions),
-        commit(ident, table, mode, place = staged(place._1, place._2)))
-    } else
-      new NonDeltaStagedTable(this, ident, table, mode, () => createBelow(ident, table))
+    if (isDelta(providerOf(table.properties))) new TableCreation(this, ident, table, mode).staged
+    else new NonDeltaStagedTable(this, ident, table, mode, () => createBelow(ident, table))
   }
 
   // Catalogs that wrap this one may still ask by a schema, as Spark no longer does.
@@ -237,51 +223,11 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
   private def asked(schema: StructType, partitions: Array[Transform], properties: util.Map[String, String]): NewTable =
     NewTable(SparkInternals.columns(schema), partitions, properties)
 
-  /** A place that the catalog has given to one new table is the one that its commit uses: no second one is asked for. */
-  private def staged(location: TableLocation, external: Boolean): Option[(TableLocation, Boolean)] =
-    Option.when(location.store.managed.isDefined)((location, external))
-
   private def providerOf(properties: util.Map[String, String]): Option[String] =
     Option(properties.get(TableCatalog.PROP_PROVIDER)).orElse(Some(defaultProvider))
 
   /** The format of a new table whose user names none. */
   protected def defaultProvider: String = SparkInternals.conf(session).defaultDataSourceName
-
-  private def partitionNames(partitions: Array[Transform]): Seq[String] = partitions.toSeq.flatMap {
-    case transform if transform.name() == "identity" => transform.references().headOption.map(_.fieldNames().mkString("."))
-    case _ => None
-  }
-
-  /**
-   * The location of a new table, and whether the user chose it, which makes the table external. A table that the catalog has, or that is
-   * named by its path, stays where it is.
-   */
-  private def newLocation(
-      ident: Identifier,
-      properties: util.Map[String, String],
-      writeOptions: Map[String, String] = Map.empty): (TableLocation, Boolean) = {
-    val options = HeadwaterCatalog.options(properties) ++ writeOptions
-    def at(path: Path): TableLocation = TableLocation.of(session, path, options)
-    val existing = if (isPath(ident)) None
-    else registry.find(ident).filter(t => isDelta(t.provider))
-    val isManaged = properties.get(TableCatalog.PROP_IS_MANAGED_LOCATION) == "true"
-    val placed = Option(properties.get(TableCatalog.PROP_LOCATION))
-    val chosen = placed.filterNot(_ => isManaged)
-    val known = if (isPath(ident)) Some(at(pathIn(ident))) else existing.map(locationOf(_, options))
-    val location = chosen.map(path => at(new Path(path)))
-    for (place <- known.map(_.path); other <- location.map(_.path) if other != place) {
-      Bridge.call(session, CheckSamePlaceRequest(place, other, if (isPath(ident)) None else Some(identifier(ident).unquotedString)))
-    }
-    if (isPath(ident)) (known.get, true)
-    else existing.map(table => (known.get, table.tableType == CatalogTableType.EXTERNAL))
-      .orElse(location.map((_, true)))
-      .orElse(registry.place(ident).map((_, false)))
-      .getOrElse((at(managedLocation(ident, placed.filter(_ => isManaged))), false))
-  }
-
-  /** A catalog above ours may have chosen the place of its managed table. */
-  private def managedLocation(ident: Identifier, placed: Option[String]): Path =
-    placed.filterNot(_ => SparkInternals.isSessionCatalog(delegate)).map(new Path(_)).getOrElse(registry.defaultLocation(ident))
 
   private def identifier(ident: Identifier): TableIdentifier = registry.identifier(ident)
 
@@ -301,157 +247,8 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
     if (exists && mode == "create" && !ifNotExists) throw new TableAlreadyExistsException(ident)
     if (!exists && mode == "replace") throw new NoSuchTableException(ident)
     if (exists && ifNotExists) None
-    else Some(making(ident, table, mode, Map.empty) { (location, external, known) =>
-      Bridge.call(
-        session,
-        CloneRequest(
-          table = location.path,
-          name = Option.unless(isPath(ident))(identifier(ident).unquotedString),
-          mode = mode,
-          known = isPath(ident) || known,
-          external = external,
-          properties = ownProperties(table),
-          source = source.location.path,
-          sourceName = source.name,
-          sourceVersion = source.version,
-          format = source.format,
-          entry = source.entry,
-          arguments = arguments),
-        location,
-        source.location)
-    })
+    else Some(new TableCreation(this, ident, table, mode).commitClone(source, arguments))
   }
-
-  /** The properties of a new table that are its own. */
-  private def ownProperties(table: NewTable): Map[String, String] = {
-    val properties = table.properties.asScala.toMap
-    properties -- HeadwaterCatalog.options(table.properties).keys -- properties.keys.filter(HeadwaterCatalog.isReserved)
-  }
-
-  /**
-   * Has a table committed at its location, then registers it with the metastore. `commit` learns whether the catalog has it already.
-   *
-   * @param registered is given the table, where its entry had to be made from it
-   */
-  private def making[A](
-      ident: Identifier,
-      table: NewTable,
-      mode: String,
-      options: Map[String, String],
-      place: Option[(TableLocation, Boolean)] = None,
-      registered: HeadwaterTable => Unit = _ => ())(commit: (TableLocation, Boolean, Boolean) => A): A = {
-    val byPath = isPath(ident)
-    if (!byPath && !registry.hasNamespace(ident.namespace())) {
-      throw new org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException(ident.namespace())
-    }
-    val (location, external) = place.getOrElse(newLocation(ident, table.properties, options))
-    val known = !byPath && super.tableExists(ident)
-    if (known && mode == "create") throw new TableAlreadyExistsException(ident)
-    if (known) refuseOtherFormat(ident)
-    val named = if (known) location.copy(entry = Some(new TableEntry(identifier(ident)))) else location
-    val committed = commit(named, external, known)
-    // The name of a table that a transaction creates is there with its COMMIT.
-    if (!byPath && !known && SparkInternals.transaction(session).isEmpty) register(ident, location, external, table, registered)
-    SparkInternals.refreshCaches(session, location)
-    committed
-  }
-
-  /** Commits the definition, with the rows if there are any, then registers the table with the metastore. */
-  private def commit(
-      ident: Identifier,
-      table: NewTable,
-      mode: String,
-      like: Option[TableLocation] = None,
-      place: Option[(TableLocation, Boolean)] = None,
-      registered: HeadwaterTable => Unit = _ => ())(rows: Option[DataFrame], options: Map[String, String]): Unit =
-    making(ident, table, mode, options, place, registered) { (location, external, known) =>
-      if (SaveAsTable.overwrites(mode, options) && rows.isDefined && exists(location)) {
-        // saveAsTable in mode overwrite replaces the rows and keeps the definition, unless its options say otherwise.
-        HeadwaterWrites.save(session, location, "Overwrite", partitionNames(table.partitions), options, rows.get)
-      } else commitDefinition(ident, table, mode, like, location, external, known)(rows, options)
-    }
-
-  private def commitDefinition(
-      ident: Identifier,
-      table: NewTable,
-      mode: String,
-      like: Option[TableLocation],
-      location: TableLocation,
-      external: Boolean,
-      known: Boolean)(rows: Option[DataFrame], options: Map[String, String]): Unit = {
-    val byPath = isPath(ident)
-    val context = new StatementContext(session, location +: like.toSeq: _*)
-    try Bridge.call(
-        context,
-        CreateTableRequest(
-          table = location.path,
-          name = if (byPath) None else Some(identifier(ident).unquotedString),
-          identifier = if (byPath) Nil else CreatedTables.parts(ident),
-          mode = mode,
-          known = byPath || known,
-          external = external,
-          schema = SparkInternals.schema(table.columns).json,
-          partitioning = table.partitions.map(_.describe()).toSeq,
-          partitionColumns = partitionNames(table.partitions),
-          comment = Option(table.properties.get(TableCatalog.PROP_COMMENT)),
-          properties = ownProperties(table),
-          like = like.map(_.path),
-          constraints = table.constraints,
-          identity = table.columns.toSeq.flatMap(c =>
-            Option(c.identityColumnSpec()).map(s =>
-              IdentitySpecification(
-                column = c.name(),
-                start = s.getStart,
-                step = s.getStep,
-                allowExplicitInsert = s.isAllowExplicitInsert))),
-          generated = table.columns.flatMap(c => Option(c.generationExpression()).map(e => c.name() -> e)).toMap,
-          plan = rows.map(r => context.addPlan(SparkInternals.logicalPlan(r))),
-          rowSchema = rows.map(found => SparkInternals.rowSchema(found.schema)),
-          options = StoreOptions.others(options)))
-    finally context.close()
-  }
-
-  private def register(
-      ident: Identifier,
-      location: TableLocation,
-      external: Boolean,
-      table: NewTable,
-      registered: HeadwaterTable => Unit): Unit = {
-    val made = entry(ident, location, external, table.properties.asScala.toMap)
-    def found = {
-      val loaded = HeadwaterTable.load(session, location, catalogTable = Some(made))
-      registered(loaded)
-      loaded
-    }
-    registry.add(made, ident, table, found)
-  }
-
-  private def refuseOtherFormat(ident: Identifier): Unit = {
-    val entry = registry.find(ident)
-    if (!isDelta(entry.flatMap(_.provider))) {
-      val name = identifier(ident).unquotedString
-      val format = entry.map(found => found.provider.getOrElse(found.tableType.name)).getOrElse("another format")
-      if (format == "VIEW") throw HeadwaterException("DELTA_CANNOT_WRITE_INTO_VIEW", "table" -> name)
-      throw HeadwaterException(
-        "DELTA_NOT_A_DELTA_TABLE",
-        "tableName" -> name,
-        "provider" -> s" (it is: $format)",
-        "hint" -> "REPLACE does not turn it into one. Drop it first, then create the Delta table, or use another name.")
-    }
-  }
-
-  /** What the metastore must have: the name, the provider and the location. Everything else is in the log. */
-  private def entry(ident: Identifier, location: TableLocation, external: Boolean, properties: Map[String, String]): CatalogTable =
-    CatalogTable(
-      identifier = identifier(ident),
-      tableType = if (external) CatalogTableType.EXTERNAL else CatalogTableType.MANAGED,
-      storage = CatalogStorageFormat.empty.copy(
-        locationUri =
-          Some(TableLocation.qualified(session, new Path(location.path), location.store).toUri),
-        properties = location.store.ofCatalog),
-      schema = new StructType,
-      provider = Some("delta"),
-      comment = properties.get(TableCatalog.PROP_COMMENT))
 
   // --- alter, rename, drop ---------------------------------------------------------------------------------------------------------
 
@@ -500,24 +297,4 @@ class HeadwaterCatalog extends DelegatingCatalogExtension with StagingTableCatal
 
 object HeadwaterCatalog {
   private val NameWithVersion = "(?s)(.+)(@(?:v\\d+|\\d{17}))".r
-
-  private val reserved = Set(
-    TableCatalog.PROP_PROVIDER,
-    TableCatalog.PROP_LOCATION,
-    TableCatalog.PROP_COMMENT,
-    TableCatalog.PROP_OWNER,
-    TableCatalog.PROP_EXTERNAL,
-    TableCatalog.PROP_IS_MANAGED_LOCATION,
-    TableCatalog.PROP_COLLATION,
-    DataSourceUtils.CLUSTERING_COLUMNS_KEY,
-    "path")
-
-  /** The options of file systems that a statement gives for its new table. Spark makes properties of them. */
-  private def options(properties: util.Map[String, String]): Map[String, String] = properties.asScala.toMap.collect {
-    case (name, value) if name.startsWith(TableCatalog.OPTION_PREFIX) && StoreOptions.isOne(name.stripPrefix(TableCatalog.OPTION_PREFIX)) =>
-      name.stripPrefix(TableCatalog.OPTION_PREFIX) -> value
-  }
-
-  /** Whether Spark itself sets this property, which is then no property of the table. */
-  def isReserved(key: String): Boolean = reserved.contains(key) || key.startsWith(TableCatalog.OPTION_PREFIX)
 }

@@ -39,11 +39,11 @@ object TableEntry extends Logging {
   private def isEnabled(session: SparkSession): Boolean =
     !SparkInternals.conf(session).getConfString(Enabled, "true").trim.equalsIgnoreCase("false")
 
-  /** Makes an entry, which has the content of the table `found` as far as the metastore takes it. */
-  def create(session: SparkSession, entry: CatalogTable, found: => HeadwaterTable): Unit = {
+  /** Makes an entry, which has the content of the table `found` as far as the metastore takes it. Returns that table if it was needed. */
+  def create(session: SparkSession, entry: CatalogTable, found: => HeadwaterTable): Option[HeadwaterTable] = {
     val catalog = SparkInternals.sessionCatalog(session)
     def add(entry: CatalogTable): Unit = catalog.createTable(entry, ignoreIfExists = false, validateLocation = false)
-    if (!isEnabled(session)) add(entry)
+    if (!isEnabled(session)) { add(entry); None }
     else {
       val table = found
       val content = EntryContent.of(table)
@@ -53,6 +53,7 @@ object TableEntry extends Logging {
         if (!whole) update(session, entry.identifier, table)
         else EntryColumns.show(session, entry.identifier, content.schema)
       }
+      Some(table)
     }
   }
 

@@ -29,8 +29,12 @@ trait TableRegistry {
   /** A place that the catalog gives to one new table, with what it is reached with; None for [[defaultLocation]]. */
   def place(ident: Identifier): Option[TableLocation] = None
 
-  /** @param found the table that is at the entry's location now */
-  def add(entry: CatalogTable, ident: Identifier, table: NewTable, found: => HeadwaterTable): Unit
+  /**
+   * Adds an entry. Returns the table if the entry was made from it.
+   *
+   * @param found the table that is at the entry's location now
+   */
+  def add(entry: CatalogTable, ident: Identifier, table: NewTable, found: => HeadwaterTable): Option[HeadwaterTable]
 
   def move(ident: Identifier, to: URI): Unit
 
@@ -66,7 +70,7 @@ object TableRegistry {
       try Some(catalog.getTableMetadata(identifier(ident)))
       catch { case _: NoSuchTableException | _: NoSuchNamespaceException | _: NoSuchDatabaseException => None }
     override def defaultLocation(ident: Identifier): Path = new Path(catalog.defaultTablePath(identifier(ident)))
-    override def add(entry: CatalogTable, ident: Identifier, table: NewTable, found: => HeadwaterTable): Unit =
+    override def add(entry: CatalogTable, ident: Identifier, table: NewTable, found: => HeadwaterTable): Option[HeadwaterTable] =
       TableEntry.create(session, entry, found)
     override def move(ident: Identifier, to: URI): Unit = {
       val entry = catalog.getTableMetadata(identifier(ident))
@@ -109,15 +113,17 @@ object TableRegistry {
     }
 
     /** It gets the columns, too. */
-    override def add(entry: CatalogTable, ident: Identifier, table: NewTable, found: => HeadwaterTable): Unit = {
+    override def add(entry: CatalogTable, ident: Identifier, table: NewTable, found: => HeadwaterTable): Option[HeadwaterTable] = {
       val properties = new util.HashMap[String, String](table.properties)
       properties.put(TableCatalog.PROP_PROVIDER, "delta")
       properties.put(TableCatalog.PROP_LOCATION, CatalogUtils.URIToString(entry.location))
       if (entry.tableType == CatalogTableType.EXTERNAL) properties.put(TableCatalog.PROP_EXTERNAL, "true")
       else properties.put(TableCatalog.PROP_IS_MANAGED_LOCATION, "true")
       // Those of a clone of another format are known once it is made.
-      val described = if (table.columns.isEmpty) NewTable(found.columns(), found.partitioning(), properties) else table
+      val read = Option.when(table.columns.isEmpty)(found)
+      val described = read.map(made => NewTable(made.columns(), made.partitioning(), properties)).getOrElse(table)
       StagingShim.createIn(delegate, ident, NewTable(described.columns, described.partitions, properties))
+      read
     }
 
     override def move(ident: Identifier, to: URI): Unit =
