@@ -9,7 +9,7 @@ row group's part of ``batch_rows`` rows is in memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -141,7 +141,7 @@ class ChangeReader:
     ) -> pa.Array:
         kind = field.type.to_arrow()
         if source is not None:
-            return _shaped(batch.column(source.name), field.type, source, _Reading(self._by_id, calendar))
+            return _shaped(batch.column(source.name), field.type, _Reading(self._by_id, calendar))
         value = None
         if field.name.lower() in self._partitions:
             value = typed_value(text_of(file.partition_values, field.physical_name), field.name, field.type)
@@ -202,15 +202,12 @@ class _Reading(NamedTuple):
     calendar: FileCalendar
 
 
-def _shaped(values: pa.Array, kind: DataType, source: pa.Field, reading: _Reading) -> pa.Array:
+def _shaped(values: pa.Array, kind: DataType, reading: _Reading) -> pa.Array:
     """Values as a type of the table has them, at any depth."""
     target = kind.to_arrow()
     if isinstance(values, pa.ExtensionArray):
         values = values.storage
     nulls = values.is_null()
-
-    def inner(of: DataType) -> Callable[[pa.Array, pa.Field], pa.Array]:
-        return lambda some, field: _shaped(some, of, field, reading)
 
     match kind:
         case StructType():
@@ -225,15 +222,14 @@ def _shaped(values: pa.Array, kind: DataType, source: pa.Field, reading: _Readin
             parts = [values.field(names.index(field.name)).cast(pa.binary()) for field in target]
             return pa.StructArray.from_arrays(parts, fields=list(target), mask=nulls)
         case ArrayType():
-            element = values.type.value_field
-            elements = inner(kind.element)(values.flatten(), element)
+            elements = _shaped(values.flatten(), kind.element, reading)
             return pa.ListArray.from_arrays(_offsets(values), elements, type=target, mask=nulls)
         case MapType():
             entry = pa.struct([("key", values.type.key_type), ("value", values.type.item_type)])
             entries = values.cast(pa.list_(entry))
             pairs = entries.flatten()
-            keys = inner(kind.key)(pairs.field(0), values.type.key_field)
-            items = inner(kind.value)(pairs.field(1), values.type.item_field)
+            keys = _shaped(pairs.field(0), kind.key, reading)
+            items = _shaped(pairs.field(1), kind.value, reading)
             return pa.MapArray.from_arrays(_offsets(entries), keys, items, type=target, mask=nulls)
     values = reading.calendar.rebased(values, target)
     if values.type == target:
@@ -247,7 +243,7 @@ def _child(values: pa.Array, field: StructField, reading: _Reading) -> pa.Array:
     found = _find(field, columns, by_id=reading.by_id)
     if found is None:
         return pa.nulls(len(values), field.type.to_arrow())
-    return _shaped(values.field(columns.index(found)), field.type, found, reading)
+    return _shaped(values.field(columns.index(found)), field.type, reading)
 
 
 def _offsets(lists: pa.Array) -> pa.Array:

@@ -444,7 +444,7 @@ def _path(path: str) -> Iterator[Finding]:
 
             yield from _local(store_for(path)[1])
         else:
-            yield from _remote(path, scheme[1].lower())
+            yield from _remote(scheme[1].lower())
         yield from _table(path)
     except ImportError as error:
         yield Finding("path", WRONG, f"{path} cannot be looked at: {error}", "Install what is missing above.")
@@ -515,7 +515,7 @@ def _file_system(path: str) -> str:
     return kind
 
 
-def _remote(path: str, scheme: str) -> Iterator[Finding]:
+def _remote(scheme: str) -> Iterator[Finding]:
     promise = _SCHEMES.get(scheme)
     if promise is None:
         advice = f"To write there, name a store that creates a file only once in spark.headwater.store.{scheme}."
