@@ -20,10 +20,10 @@ from headwater.statements.calls import call
 from headwater.statements.dml.attempt import Attempt, begin, check_appends_only, run, unless_done
 from headwater.statements.dml.descriptions import Explanation
 from headwater.statements.dml.ending import FileMetrics, end, note_reads
-from headwater.statements.dml.outcome import Effect, replace_rows, replace_whole_files, replaces_whole, run_job, steps
+from headwater.statements.dml.outcome import Effect, replaces_whole, steps
+from headwater.statements.dml.replacing import Replacing, plan_replacing
 from headwater.statements.dml.request import Clause, DmlRequest
-from headwater.statements.dml.rewrite import Action, Rewrite, compose_rewrite, rows_where
-from headwater.statements.dml.scan import Scan, scan_files, total_bytes
+from headwater.statements.dml.scan import total_bytes
 from headwater.statements.files.data_footers import live_rows
 from headwater.statements.files.file_lists import physical_name
 from headwater.statements.running.committing import removals
@@ -43,6 +43,11 @@ class _Plan:
     whole: pa.Table
     mixed: pa.Table
 
+    def job(self, attempt: Attempt) -> Replacing:
+        """Removes rows of the files to be scanned."""
+        whole, changes = replaces_whole(attempt, self.mixed), _writes_changes(attempt)
+        return plan_replacing(attempt, self.mixed, Clause("delete"), whole=whole, changes=changes)
+
 
 def _delete(attempt: Attempt) -> CommitAnswer:
     check_appends_only(attempt)
@@ -52,18 +57,12 @@ def _delete(attempt: Attempt) -> CommitAnswer:
     attempt.txn.remove(removals(plan.whole))
     effect, changes, scan_time = Effect(), 0, None
     if plan.mixed.num_rows:
-        whole = replaces_whole(attempt, plan.mixed)
-        scanned = scan_files(attempt, plan.mixed, every_row=whole, values_prune=True)
-        attempt.statement.step("find rows to delete", 1, steps(attempt, whole))
-        job = run_job(attempt, _rewrite(attempt, scanned, whole), scanned.files)
+        replacing = plan.job(attempt)
+        attempt.statement.step("find rows to delete", 1, steps(attempt, replacing.whole))
+        job = replacing.run(attempt)
         scan_time = attempt.milliseconds()
         deleted += job.replaced
-        if whole:
-            effect = replace_whole_files(attempt, scanned, job, new=0)
-        else:
-            effect = replace_rows(attempt, scanned, job.positions)
-        for change in job.changes:
-            attempt.txn.add_action(change)
+        effect = replacing.replace(attempt, job)
         changes = len(job.changes)
     of_files = FileMetrics.of(attempt, effect, plan.mixed, [], changes, scan_time)
     metrics = {
@@ -125,16 +124,6 @@ def _writes_changes(attempt: Attempt) -> bool:
     return attempt.writes_changes and not attempt.writes_vectors
 
 
-def _rewrite(attempt: Attempt, scanned: Scan, whole: bool) -> Rewrite:
-    condition = attempt.request.message.condition
-    changes = _writes_changes(attempt)
-    if whole and condition is not None:
-        action = Action(0, Clause("delete", condition))
-        return compose_rewrite(attempt, scanned.rows, [action], changes=changes, writes_unchanged_rows=True)
-    rows = rows_where(scanned.rows, condition)
-    return compose_rewrite(attempt, rows, [Action(0, Clause("delete"))], changes=changes)
-
-
 def explain(request: ChangeRequest, statement: Statement, mode: str) -> str:
     """What the statement would do."""
     attempt = begin(DmlRequest(request), statement)
@@ -145,11 +134,10 @@ def explain(request: ChangeRequest, statement: Statement, mode: str) -> str:
     if plan.whole.num_rows:
         shown.strategy("metadata only", f"every row of {shown.count(plan.whole)} matches, as the log shows")
     if plan.mixed.num_rows:
-        whole = replaces_whole(attempt, plan.mixed)
-        scanned = scan_files(attempt, plan.mixed, every_row=whole, values_prune=True)
+        replacing = plan.job(attempt)
         shown.rewriting(f"rows of {shown.count(plan.mixed)} are looked at")
-        shown.query(_rewrite(attempt, scanned, whole))
-        if not whole:
+        shown.query(replacing.rewrite)
+        if not replacing.whole:
             shown.copying()
     if not plan.whole.num_rows and not plan.mixed.num_rows:
         shown.strategy("nothing to do", "no file can have a matching row, as the log shows")

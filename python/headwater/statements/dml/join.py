@@ -37,6 +37,7 @@ from headwater.sql.composing import (
 from headwater.statements.dml.request import Clause, DmlRequest
 from headwater.statements.dml.rewrite import Action
 from headwater.statements.dml.scan import Scan
+from headwater.statements.dml.strategy import Strategy
 
 _TARGET, _SOURCE = "target", "source"
 
@@ -75,21 +76,12 @@ def with_row_numbers(request: DmlRequest, source: Rows) -> Query:
     return select(STAR, Alias(call("monotonically_increasing_id"), request.names.source), rows=source)
 
 
-def join_all(
-    request: DmlRequest,
-    scanned: Scan,
-    source: Rows,
-    *,
-    changes: bool,
-    in_one_task: bool = False,
-    unchanged_rows: bool = False,
-) -> Joined:
+def join_all(request: DmlRequest, scanned: Scan, source: Rows, strategy: Strategy, *, changes: bool) -> Joined:
     """All clauses over one join.
 
     :param changes: whether change data is written.
-    :param in_one_task: whether one task reads both sides and joins them.
-    :param unchanged_rows: whether rows of the target without an action are among the result.
     """
+    in_one_task, unchanged_rows = strategy.in_one_task, strategy.writes_unchanged_rows
     names = request.names
     file, present = Column(names.file), Column(names.present)
     target = Named(_one_task(scanned.rows) if in_one_task else scanned.rows, _TARGET)
@@ -116,22 +108,13 @@ def join_all(
     return Joined(f"{kind.lower()} join", rows, actions, is_unique, has_unchanged_rows=unchanged_rows)
 
 
-def join_matched(
-    request: DmlRequest,
-    scanned: Scan,
-    source: Rows,
-    *,
-    changes: bool,
-    broadcast: bool,
-    unchanged_rows: bool = False,
-) -> Joined:
+def join_matched(request: DmlRequest, scanned: Scan, source: Rows, strategy: Strategy, *, changes: bool) -> Joined:
     """All clauses but inserts, over rows that have the number of the source row they matched.
 
     :param source: rows with the column ``names.source``.
     :param changes: whether change data is written.
-    :param broadcast: whether the source is broadcast.
-    :param unchanged_rows: whether rows of the target without an action are among the result.
     """
+    broadcast, unchanged_rows = strategy.broadcasts, strategy.writes_unchanged_rows
     names = request.names
     matched, inserts, unmatched = request.matched, request.not_matched, request.not_matched_by_source
     is_outer = bool(unmatched) or unchanged_rows

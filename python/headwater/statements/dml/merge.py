@@ -50,7 +50,7 @@ from headwater.statements.dml.outcome import (
     steps,
 )
 from headwater.statements.dml.request import Clause, DmlRequest, Key
-from headwater.statements.dml.rewrite import Rewrite, compose_rewrite
+from headwater.statements.dml.rewrite import Output, Rewrite, compose_rewrite
 from headwater.statements.dml.scan import Scan, pin_version, scan_files, total_bytes
 from headwater.statements.dml.source_keys import SourceKeys, read_source_keys, source_keys_without_jobs, usable
 from headwater.statements.dml.strategy import SMALL_SOURCE_BYTES, Facts, Inserts, Needed, Strategy, choose
@@ -313,22 +313,9 @@ def _joined(attempt: Attempt, plan: _Plan, scanned: Scan) -> Joined:
     if plan.counts_source:
         source = counting(source)
     if strategy.inserts_apart:
-        return join_matched(
-            request,
-            scanned,
-            source,
-            changes=attempt.writes_changes,
-            broadcast=strategy.broadcasts,
-            unchanged_rows=strategy.writes_unchanged_rows,
-        )
-    return join_all(
-        request,
-        scanned,
-        noting(source, plan.exact) if plan.notes_all_keys else source,
-        changes=attempt.writes_changes,
-        in_one_task=strategy.in_one_task,
-        unchanged_rows=strategy.writes_unchanged_rows,
-    )
+        return join_matched(request, scanned, source, strategy, changes=attempt.writes_changes)
+    source = noting(source, plan.exact) if plan.notes_all_keys else source
+    return join_all(request, scanned, source, strategy, changes=attempt.writes_changes)
 
 
 def _numbered_source(attempt: Attempt, plan: _Plan) -> Rows:
@@ -339,16 +326,14 @@ def _numbered_source(attempt: Attempt, plan: _Plan) -> Rows:
 
 def _rewrite(attempt: Attempt, plan: _Plan, joined: Joined) -> Rewrite:
     only_inserts = all(action.clause.kind == "insert" for action in joined.actions)
-    return compose_rewrite(
-        attempt,
-        joined.rows,
-        joined.actions,
+    output = Output(
         changes=attempt.writes_changes and not only_inserts,
         identities=() if plan.strategy.inserts_apart else plan.identities,
         notes_source_rows=joined.notes_source_rows,
         writes_unchanged_rows=joined.has_unchanged_rows,
         in_one_task=plan.strategy.in_one_task,
     )
+    return compose_rewrite(attempt, joined.rows, joined.actions, output)
 
 
 def _inserting(attempt: Attempt, plan: _Plan, scanned: Scan, *, changes: bool) -> Rewrite:
@@ -360,7 +345,7 @@ def _inserting(attempt: Attempt, plan: _Plan, scanned: Scan, *, changes: bool) -
         joined = rows_not_noted(attempt.request, _numbered_source(attempt, plan))
     else:
         joined = join_unmatched(attempt.request, scanned, noting(Relation(plan.source), plan.exact))
-    return compose_rewrite(attempt, joined.rows, joined.actions, changes=changes, identities=plan.identities)
+    return compose_rewrite(attempt, joined.rows, joined.actions, Output(changes, plan.identities))
 
 
 def _new_rows(joined: Joined, job: Job) -> int:

@@ -34,10 +34,10 @@ from headwater.statements.dml.join import every_source_row, join_all
 from headwater.statements.dml.key_reads import exact_keys, key_reads, noting
 from headwater.statements.dml.outcome import Effect, replace_rows, run_job
 from headwater.statements.dml.request import DmlRequest
-from headwater.statements.dml.rewrite import compose_rewrite
+from headwater.statements.dml.rewrite import Output, compose_rewrite
 from headwater.statements.dml.scan import pin_version, scan_files, total_bytes
 from headwater.statements.dml.source_keys import SourceKeys, read_source_keys, usable
-from headwater.statements.dml.strategy import SMALL_TARGET_BYTES
+from headwater.statements.dml.strategy import JOIN, ONE_TASK, SMALL_TARGET_BYTES
 from headwater.statements.files.rows import SMALL_JOB_BYTES
 from headwater.statements.files.stored_values import as_stored, columns_stored_otherwise, is_stored_otherwise
 from headwater.statements.running.committing import skip_if_done
@@ -188,9 +188,10 @@ def _replace(attempt: Attempt, asked: ReplaceRequest) -> CommitAnswer:
     if files.num_rows:
         scanned = scan_files(attempt, files)
         is_small = total_bytes(files) + (request.message.source_bytes or 0) <= SMALL_JOB_BYTES
-        matching = join_all(request.without_inserts(), scanned, Relation(source), changes=changes, in_one_task=is_small)
+        strategy = ONE_TASK if is_small else JOIN
+        matching = join_all(request.without_inserts(), scanned, Relation(source), strategy, changes=changes)
         statement.step("find rows to replace")
-        job = run_job(attempt, compose_rewrite(attempt, matching.rows, matching.actions, changes=changes), files)
+        job = run_job(attempt, compose_rewrite(attempt, matching.rows, matching.actions, Output(changes)), files)
         deleted, change_files = job.replaced, job.changes
         if job.positions:
             effect = replace_rows(attempt, scanned, job.positions)
@@ -199,9 +200,8 @@ def _replace(attempt: Attempt, asked: ReplaceRequest) -> CommitAnswer:
     rows = Relation(source) if is_cached else noting(Relation(source), exact)
     inserting = every_source_row(request, rows)
     identities = generated_identities(attempt)
-    rewrite = compose_rewrite(
-        attempt, inserting.rows, inserting.actions, changes=bool(change_files), identities=identities
-    )
+    output = Output(bool(change_files), identities)
+    rewrite = compose_rewrite(attempt, inserting.rows, inserting.actions, output)
     statement.last_step("insert the new rows")
     inserted = run_job(attempt, rewrite, files)
     if identities:

@@ -114,70 +114,54 @@ class Rewrite:
     is_gathered: bool
 
 
-def compose_rewrite(
-    attempt: Attempt,
-    rows: Rows,
-    actions: Sequence[Action],
-    *,
-    changes: bool,
-    identities: Sequence[IdentityColumn] = (),
-    notes_source_rows: bool = False,
-    writes_unchanged_rows: bool = False,
-    in_one_task: bool = False,
-) -> Rewrite:
+@dataclass(frozen=True)
+class Output:
+    """What a rewrite has beside the rows of its actions.
+
+    :param changes: whether change data is written.
+    :param identities: identity columns that inserts fill with their next values.
+    :param notes_source_rows: whether the rows have ``names.source``, which is noted for rows without an action too.
+    :param writes_unchanged_rows: whether rows of the target without an action are written as they are.
+    :param in_one_task: whether one task has all rows, so that there is nothing to gather for an optimized write.
+    """
+
+    changes: bool
+    identities: Sequence[IdentityColumn] = ()
+    notes_source_rows: bool = False
+    writes_unchanged_rows: bool = False
+    in_one_task: bool = False
+
+
+def compose_rewrite(attempt: Attempt, rows: Rows, actions: Sequence[Action], output: Output) -> Rewrite:
     """The rewrite.
 
     :param rows: the innermost query, with the columns ``names.file`` and ``names.row``, both null in rows that are of
         the source alone.
-    :param changes: whether change data is written.
-    :param identities: identity columns that inserts fill with their next values.
-    :param notes_source_rows: whether ``rows`` has ``names.source``, which is noted for rows without an action too.
-    :param writes_unchanged_rows: whether rows of the target without an action are written as they are.
-    :param in_one_task: whether one task has all rows, so that there is nothing to gather for an optimized write.
     """
-    levels = _Levels(
-        attempt,
-        actions,
-        changes=changes,
-        identities=identities,
-        notes_source_rows=notes_source_rows,
-        writes_unchanged_rows=writes_unchanged_rows,
-        in_one_task=in_one_task,
-    )
-    return levels.around(rows)
+    return _Levels(attempt, actions, output).around(rows)
 
 
 class _Levels:
     """The levels of one rewrite; arguments as of :func:`compose_rewrite`."""
 
-    def __init__(
-        self,
-        attempt: Attempt,
-        actions: Sequence[Action],
-        *,
-        changes: bool,
-        identities: Sequence[IdentityColumn],
-        notes_source_rows: bool,
-        writes_unchanged_rows: bool,
-        in_one_task: bool,
-    ) -> None:
+    def __init__(self, attempt: Attempt, actions: Sequence[Action], output: Output) -> None:
         self.request = attempt.request
         self.names = names = attempt.request.names
         self.target = attempt.target
         self.schema: StructType = self.target.schema
         self.actions = actions
         self.of_table = stored_in_log(attempt.statement)
-        self.changes = changes
-        self.identities = {column.name.lower(): column for column in identities}
+        self.changes = output.changes
+        self.identities = {column.name.lower(): column for column in output.identities}
         self.generated = {column.name.lower(): column for column in generated_columns(self.schema)}
-        self.notes_source_rows = notes_source_rows
-        self.writes_unchanged_rows = writes_unchanged_rows
+        self.notes_source_rows = output.notes_source_rows
+        self.writes_unchanged_rows = output.writes_unchanged_rows
         #: Rows without an action are in the query too: they replace nothing.
-        self.has_idle_rows = writes_unchanged_rows or notes_source_rows
-        self.has_rows = changes or writes_unchanged_rows or any(action.writes for action in actions)
-        replaces = writes_unchanged_rows or any(action.clause.kind == "update" for action in actions)
+        self.has_idle_rows = self.writes_unchanged_rows or self.notes_source_rows
+        self.has_rows = self.changes or self.writes_unchanged_rows or any(action.writes for action in actions)
+        replaces = self.writes_unchanged_rows or any(action.clause.kind == "update" for action in actions)
         self.has_row_ids = attempt.hidden_columns is not None and self.has_rows and replaces
-        self.gathered = attempt.gathered if self.has_rows and not in_one_task else None
+        self.gathered = attempt.gathered if self.has_rows and not output.in_one_task else None
         self.stored = [(position, column) for position, column in enumerate(self.schema) if not is_void(column)]
         self.file, self.row, self.action = Column(names.file), Column(names.row), Column(names.action)
         self.written, self.source, self.kind = Column(names.written), Column(names.source), Column(names.kind)

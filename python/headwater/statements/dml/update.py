@@ -7,6 +7,7 @@ have such rows, and a second job rewrites these files.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -17,15 +18,14 @@ from headwater.bridge.messages.define import CommitAnswer
 from headwater.bridge.statement import Statement
 from headwater.pruning import prune_all
 from headwater.schema.identity import identity_columns
-from headwater.sql.composing import Resolved
 from headwater.statements.calls import call
 from headwater.statements.dml.attempt import Attempt, begin, check_appends_only, run, unless_done
 from headwater.statements.dml.descriptions import Explanation
 from headwater.statements.dml.ending import FileMetrics, end, note_reads
-from headwater.statements.dml.outcome import Job, replace_rows, replace_whole_files, replaces_whole, run_job, steps
+from headwater.statements.dml.outcome import Job, replaces_whole, steps
+from headwater.statements.dml.replacing import Replacing, plan_replacing
 from headwater.statements.dml.request import Clause, DmlRequest
-from headwater.statements.dml.rewrite import Action, Rewrite, compose_rewrite, rows_where
-from headwater.statements.dml.scan import Scan, scan_files, total_bytes
+from headwater.statements.dml.scan import total_bytes
 
 
 @call(commits=True, in_transaction=True)
@@ -47,37 +47,26 @@ def check_identity_unassigned(attempt: Attempt, assigned: frozenset[str]) -> Non
 def _update(attempt: Attempt) -> CommitAnswer:
     check_appends_only(attempt)
     check_identity_unassigned(attempt, attempt.request.matched[0].assigned)
-    files = _files(attempt)
+    plan = _plan(attempt)
+    files, found = plan.files, None
     note_reads(attempt, attempt.request.predicates)
+    if plan.searches:
+        attempt.statement.step("find matching rows", 1, 2)
+        found = plan.search(attempt).run(attempt)
+        files = files.take(pa.array(sorted(found.positions), pa.int64()))
     if not files.num_rows:
         return end(attempt, "UPDATE", _parameters(attempt), {}, [0])
-    whole = replaces_whole(attempt, files)
-    scanned = scan_files(attempt, files, every_row=whole, values_prune=True)
-    found = None
-    if not whole and _finds_first(attempt):
-        attempt.statement.step("find matching rows", 1, 2)
-        found = run_job(attempt, _search(attempt, scanned))
-        files = files.take(pa.array(sorted(found.positions), pa.int64()))
-        if not files.num_rows:
-            return end(attempt, "UPDATE", _parameters(attempt), {}, [0])
-        scanned, whole = scan_files(attempt, files, every_row=True), True
-    scan_time = attempt.milliseconds()
+    replacing, scan_time = plan.job(attempt, files), attempt.milliseconds()
     if found is not None:
         attempt.statement.step("write the files with updated rows", 2, 2)
     else:
-        attempt.statement.step("update matching rows", 1, steps(attempt, whole))
-    job = run_job(attempt, _rewrite(attempt, scanned, whole), scanned.files)
+        attempt.statement.step("update matching rows", 1, steps(attempt, replacing.whole))
+    job = replacing.run(attempt)
     if found is not None:
         _check_same(attempt.snapshot.table_path, found, job)
     else:
         scan_time = attempt.milliseconds()
-    if whole:
-        effect = replace_whole_files(attempt, scanned, job, new=job.replaced)
-    else:
-        effect = replace_rows(attempt, scanned, job.positions)
-        attempt.txn.add(job.written.files)
-    for change in job.changes:
-        attempt.txn.add_action(change)
+    effect = replacing.replace(attempt, job)
     of_files = FileMetrics.of(attempt, effect, files, [job.written], len(job.changes), scan_time)
     metrics = {**of_files.named(), "numUpdatedRows": job.replaced}
     return end(attempt, "UPDATE", _parameters(attempt), metrics, [job.replaced])
@@ -88,18 +77,42 @@ def _parameters(attempt: Attempt) -> dict[str, Any]:
     return {"predicate": [] if text is None else [text]}
 
 
-def _finds_first(attempt: Attempt) -> bool:
-    """Whether a search for the files to rewrite comes first; the condition is then evaluated twice."""
-    request = attempt.request
-    if attempt.writes_vectors or request.message.runs_python:
-        return False
-    return request.message.condition is not None and request.message.condition_deterministic
+@dataclass(frozen=True)
+class _Plan:
+    """How the statement runs.
+
+    :param files: those that may have rows to update, as rows of ``snapshot.files``.
+    :param searches: whether a search leaves some of them first; the condition is then evaluated twice.
+    """
+
+    files: pa.Table
+    searches: bool
+
+    def search(self, attempt: Attempt) -> Replacing:
+        """The rows for which the condition is true: only noted, not written."""
+        return plan_replacing(attempt, self.files, Clause("delete"), whole=False, changes=False)
+
+    def job(self, attempt: Attempt, files: pa.Table) -> Replacing:
+        """Updates the rows of the files that the search has left."""
+        return plan_replacing(
+            attempt,
+            files,
+            attempt.request.matched[0],
+            whole=self.searches or replaces_whole(attempt, files),
+            changes=attempt.writes_changes,
+            values_prune=not self.searches,
+        )
 
 
-def _search(attempt: Attempt, scanned: Scan) -> Rewrite:
-    """The rows for which the condition is true: only noted, not written."""
-    rows = rows_where(scanned.rows, attempt.request.message.condition)
-    return compose_rewrite(attempt, rows, [Action(0, Clause("delete"))], changes=False)
+def _plan(attempt: Attempt) -> _Plan:
+    request, snapshot = attempt.request, attempt.snapshot
+    files = snapshot.files
+    if request.predicates:
+        files = files.filter(prune_all(snapshot, request.predicates))
+    message = request.message
+    may_repeat = message.condition is not None and message.condition_deterministic and not message.runs_python
+    needs_files = not attempt.writes_vectors and files.num_rows > 0 and not replaces_whole(attempt, files)
+    return _Plan(files, searches=may_repeat and needs_files)
 
 
 def _check_same(table_path: str, found: Job, done: Job) -> None:
@@ -114,39 +127,20 @@ def _check_same(table_path: str, found: Job, done: Job) -> None:
         raise HeadwaterError("HEADWATER_CONDITION_NOT_REPEATABLE", {**named, **counts})
 
 
-def _files(attempt: Attempt) -> pa.Table:
-    request, snapshot = attempt.request, attempt.snapshot
-    if not request.predicates:
-        return snapshot.files
-    return snapshot.files.filter(prune_all(snapshot, request.predicates))
-
-
-def _rewrite(attempt: Attempt, scanned: Scan, whole: bool) -> Rewrite:
-    condition = attempt.request.message.condition
-    clause, changes = attempt.request.matched[0], attempt.writes_changes
-    if whole and condition is not None:
-        action = Action(0, clause, guard=Resolved(condition))
-        return compose_rewrite(attempt, scanned.rows, [action], changes=changes, writes_unchanged_rows=True)
-    return compose_rewrite(attempt, rows_where(scanned.rows, condition), [Action(0, clause)], changes=changes)
-
-
 def explain(request: ChangeRequest, statement: Statement, mode: str) -> str:
     """What the statement would do."""
     attempt = begin(DmlRequest(request), statement)
     check_appends_only(attempt)
-    files = _files(attempt)
+    plan = _plan(attempt)
     shown = Explanation(attempt, "UPDATE", mode)
-    shown.files(files.num_rows, total_bytes(files))
-    if files.num_rows:
+    shown.files(plan.files.num_rows, total_bytes(plan.files))
+    if plan.files.num_rows:
         shown.rewriting("the condition decides row by row")
-        whole = replaces_whole(attempt, files)
-        scanned = scan_files(attempt, files, every_row=whole, values_prune=True)
-        first = not whole and _finds_first(attempt)
-        if first:
-            shown.query(_search(attempt, scanned), "Search for files with such rows")
-            scanned = scan_files(attempt, files, every_row=True)
-        shown.query(_rewrite(attempt, scanned, whole or first))
-        if not whole and not first:
+        if plan.searches:
+            shown.query(plan.search(attempt).rewrite, "Search for files with such rows")
+        replacing = plan.job(attempt, plan.files)
+        shown.query(replacing.rewrite)
+        if not replacing.whole:
             shown.copying()
     else:
         shown.strategy("nothing to do", "no file can have a matching row, as the log shows")
