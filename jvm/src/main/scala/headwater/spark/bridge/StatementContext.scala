@@ -13,7 +13,7 @@ import headwater.spark.catalog.{CreatedTables, HeadwaterTable}
 import headwater.spark.dml.{HeadwaterDmlCommand, KeySetAccumulator, RowCounter}
 import headwater.spark.scan.filters.PredicateTree
 import headwater.spark.scan.late.{LateMaterialization, ParquetSource}
-import headwater.spark.scan.tables.{HeadwaterFileIndex, KeyByTransaction, PinSnapshots, TableState}
+import headwater.spark.scan.tables.{HeadwaterFileIndex, IndexedFiles, KeyByTransaction, PinSnapshots, TableState}
 import headwater.spark.write.PositionSet
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{classic, SparkSession}
@@ -25,7 +25,7 @@ import org.apache.spark.sql.execution.headwater.bridge.StatementText
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.headwater.bridge.{JobProperties, QueryCompiler}
 import org.apache.spark.sql.headwater.dml.MaterializedRows
-import org.apache.spark.sql.headwater.scan.{FootersJob, HeadwaterParquetFileFormat, OrderedFiles}
+import org.apache.spark.sql.headwater.scan.{FootersJob, OrderedFiles}
 import org.apache.spark.sql.headwater.write.{CopyJob, FailedJobCleanup, WriteJob}
 
 /**
@@ -324,21 +324,13 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
     val version = TableState.of(index.path, wanted.pinned)
     pinned(index.path) = version
     val listed = version.copy(sizeInBytes = wanted.listedBytes, hasDeletionVectors = wanted.listsDeletionVectors)
+    val pinnedIndex = index.pinned(listed, index.partitionSchema, session)
     val only = new HeadwaterFileIndex(
-      session,
-      index.path,
-      listed,
-      live = false,
-      index.partitionSchema,
-      index.store,
-      Some(wanted.files),
-      numbersFiles = true,
-      valuesPrune = wanted.valuesPrune)
+      pinnedIndex.indexed.copy(only = Some(wanted.files), numbersFiles = true, valuesPrune = wanted.valuesPrune))
     val late = LateMaterialization(wanted.lateColumns.toSet, wanted.rowsPerLateValue)
-    val format = files.fileFormat.asInstanceOf[HeadwaterParquetFileFormat].at(listed, late, Some(wanted.rowColumn))
     addPlan(SparkInternals.positioned(
       relation,
-      files.copy(location = only, fileFormat = format)(files.sparkSession),
+      only.in(files, Some(late), Some(wanted.rowColumn)),
       wanted.fileColumn,
       wanted.rowColumn,
       wanted.rowTrackingColumns))
@@ -370,16 +362,9 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
     val wanted = Json.read[FilesOfVersion](files)
     val loaded = HeadwaterTable.pinned(session, located(wanted.table), wanted.version)
     val inOrder = wanted.tasks.nonEmpty
-    val only = new HeadwaterFileIndex(
-      session,
-      wanted.table,
-      TableState.of(loaded).copy(hasDeletionVectors = wanted.listsDeletionVectors),
-      live = false,
-      loaded.partitionSchema,
-      loaded.store,
-      Some(wanted.files),
-      numbersFiles = inOrder)
-    val relation = loaded.relationOver(only)
+    val state = TableState.of(loaded).copy(hasDeletionVectors = wanted.listsDeletionVectors)
+    val only = IndexedFiles.of(loaded, live = false).copy(state = state, only = Some(wanted.files), numbersFiles = inOrder)
+    val relation = loaded.relationOver(new HeadwaterFileIndex(only))
     addPlan(
       if (inOrder) OrderedFiles.plan(session, relation, wanted.tasks.map(_.toInt), wanted.rowTrackingColumns)
       else SparkInternals.tracked(relation, wanted.rowTrackingColumns))

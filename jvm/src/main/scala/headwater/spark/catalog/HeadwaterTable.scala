@@ -4,8 +4,7 @@ import java.util
 
 import headwater.spark.bridge.{Bridge, SchemaText, StoreOptions, TableLocation}
 import headwater.spark.bridge.messages.{LoadTableRequest, SummarizeTablesRequest, TableDescription, TruncateRequest}
-import headwater.spark.scan.rows.RowTrackingColumns
-import headwater.spark.scan.tables.{HeadwaterFileIndex, TableRelation, TableState}
+import headwater.spark.scan.tables.{HeadwaterFileIndex, IndexedFiles, TableRelation, TableState}
 import headwater.spark.write.WriteTarget
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
@@ -116,22 +115,15 @@ class HeadwaterTable(
   def toRelation(options: Map[String, String]): LogicalRelation = {
     val reached = reachedWith(options)
     val analyzed = catalogTable.flatMap(_.stats).map(_.colStats).getOrElse(Map.empty)
-    val index =
-      new HeadwaterFileIndex(session, path, TableState.of(this), live = asked.isLatest, partitionSchema, reached.store, analyzed = analyzed)
-    reached.relationOver(index, StoreOptions.others(options))
+    val listed = IndexedFiles.of(this, live = asked.isLatest).copy(store = reached.store, analyzed = analyzed)
+    reached.relationOver(new HeadwaterFileIndex(listed), StoreOptions.others(options))
   }
 
   def partitionSchema: StructType = HeadwaterTable.partitionSchema(tableSchema, partitionColumns)
 
   private[spark] def relationOver(index: HeadwaterFileIndex, options: Map[String, String] = Map.empty): LogicalRelation = {
-    val format = new HeadwaterParquetFileFormat(
-      // The index may list files of versions that the table has left.
-      path,
-      info.tableSchema,
-      info.columnMappingMode,
-      index.state.hasDeletionVectors,
-      snapshotVersion,
-      rowTracking = RowTrackingColumns.of(info.rowTrackingColumns))
+    // The index may list files of versions that the table has left.
+    val format = new HeadwaterParquetFileFormat(TableState.of(this).copy(hasDeletionVectors = index.state.hasDeletionVectors))
     val relation = new TableRelation(index, partitionSchema, tableSchema, format, options ++ store.hadoop)(session)
     catalogTable.map(t => LogicalRelation(relation, t.copy(stats = None))).getOrElse(LogicalRelation(relation))
   }

@@ -1,30 +1,19 @@
 package headwater.spark.changes
 
-import com.fasterxml.jackson.databind.JsonNode
-import headwater.spark.bridge.{Bridge, StoreOptions}
+import headwater.spark.bridge.Bridge
 import headwater.spark.bridge.messages.{ChangeFile, CheckChangeFilesRequest}
 import headwater.spark.scan.rows.DeletionVector
-import headwater.spark.scan.tables.{HeadwaterFileIndex, TableState}
+import headwater.spark.scan.tables.{HeadwaterFileIndex, IndexedFiles}
 import org.apache.hadoop.fs.Path
-import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.execution.datasources.PartitionDirectory
-import org.apache.spark.sql.types.StructType
 
 /**
  * The files of a range of changes. The handler has listed them already; before a scan reads them, it checks that they still exist.
  *
  * @param mostFilesChecked a scan of more files starts without that check
  */
-private class ChangesFileIndex(
-    session: SparkSession,
-    path: String,
-    state: TableState,
-    partitionSchema: StructType,
-    files: JsonNode,
-    mostFilesChecked: Int,
-    store: StoreOptions)
-    extends HeadwaterFileIndex(session, path, state, live = false, partitionSchema, store, Some(files)) {
+private class ChangesFileIndex(indexed: IndexedFiles, mostFilesChecked: Int) extends HeadwaterFileIndex(indexed) {
 
   override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] = {
     val listed = super.listFiles(partitionFilters, dataFilters)

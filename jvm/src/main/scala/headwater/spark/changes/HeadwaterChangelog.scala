@@ -9,7 +9,7 @@ import headwater.spark.bridge.messages.{
   AsksForChangesRequest, ChangeGroup, ChangesAnswer, ChangesBound, ChangesForm, FunctionArgument, TableChangesRequest
 }
 import headwater.spark.catalog.{ColumnsTable, HeadwaterTable}
-import headwater.spark.scan.tables.{TableRelation, TableState}
+import headwater.spark.scan.tables.{IndexedFiles, TableRelation, TableState}
 import headwater.spark.shims.ChangelogShim
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.{
@@ -81,14 +81,9 @@ class HeadwaterChangelog(session: SparkSession, store: StoreOptions, load: => Ch
       partitionColumns = group.partitionColumns,
       columnMappingMode = info.columnMappingMode,
       rowTracking = None)
-    val format = new HeadwaterParquetFileFormat(
-      path,
-      info.tableSchema,
-      info.columnMappingMode,
-      group.hasDeletionVectors,
-      state.version,
-      positionColumn = info.positionColumn)
-    val index = new ChangesFileIndex(session, path, state, partitions, group.files, info.mostFilesChecked, store)
+    val format = new HeadwaterParquetFileFormat(state, positionColumn = info.positionColumn)
+    val listed = IndexedFiles(session, state, live = false, partitions, store, only = Some(group.files))
+    val index = new ChangesFileIndex(listed, info.mostFilesChecked)
     LogicalRelation(new TableRelation(index, partitions, columns, format, store.hadoop)(session))
   }
 }

@@ -12,8 +12,7 @@ import headwater.spark.bridge.messages.{
 }
 import headwater.spark.catalog.{HeadwaterTable, TableVersion}
 import headwater.spark.changes.HeadwaterChangelog
-import headwater.spark.scan.rows.RowTrackingColumns
-import headwater.spark.scan.tables.TableState
+import headwater.spark.scan.tables.{IndexedFiles, TableState}
 import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.spark.sql.catalyst.expressions.AttributeReference
 import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, LogicalPlan}
@@ -100,7 +99,8 @@ class HeadwaterSource(session: SparkSession, store: StoreOptions, options: Map[S
     // After a restart, Spark asks for micro-batches that were planned before it.
     val size = last.filter(_.offset.contains(end.json)).map(_.sizeInBytes).getOrElse(info.table.sizeInBytes)
     val state = TableState.of(table).copy(sizeInBytes = size, hasDeletionVectors = true)
-    val index = new StreamFileIndex(session, table.path, state, table.partitionSchema, info.stream, start.map(_.json), end.json, store)
+    val listed = IndexedFiles(session, state, live = false, table.partitionSchema, store)
+    val index = new StreamFileIndex(listed, info.stream, start.map(_.json), end.json)
     table.relationOver(index, StoreOptions.others(options))
   }
 
@@ -138,13 +138,7 @@ object HeadwaterSource {
   /** What a query may read beside the stream's columns. Changes have no such columns. */
   def metadataColumns(info: StreamDescription): Seq[AttributeReference] = if (info.readsChanges) Nil
   else {
-    val format = new HeadwaterParquetFileFormat(
-      info.table.path,
-      info.table.tableSchema,
-      info.table.columnMappingMode,
-      hasDeletionVectors = false,
-      info.table.version,
-      rowTracking = RowTrackingColumns.of(info.table.rowTrackingColumns))
+    val format = new HeadwaterParquetFileFormat(TableState.of(info.table))
     Seq(format.createFileMetadataCol())
   }
 

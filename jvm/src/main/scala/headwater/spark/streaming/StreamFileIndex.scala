@@ -1,28 +1,18 @@
 package headwater.spark.streaming
 
 import com.fasterxml.jackson.databind.JsonNode
-import headwater.spark.bridge.{Bridge, StoreOptions}
+import headwater.spark.bridge.Bridge
 import headwater.spark.bridge.messages.StreamFilesRequest
 import headwater.spark.scan.files.{FileList, ListedFile}
-import headwater.spark.scan.tables.{HeadwaterFileIndex, TableState}
-import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.types.StructType
+import headwater.spark.scan.tables.{HeadwaterFileIndex, IndexedFiles}
 
 /**
  * The files of a micro-batch. The handler lists them when Spark plans the scan, and leaves out those that the query's filters exclude.
  *
  * @param start the offset that the micro-batch begins after; None for the first
  */
-private class StreamFileIndex(
-    session: SparkSession,
-    path: String,
-    state: TableState,
-    partitionSchema: StructType,
-    stream: JsonNode,
-    start: Option[String],
-    end: String,
-    store: StoreOptions)
-    extends HeadwaterFileIndex(session, path, state, live = false, partitionSchema, store) {
+private class StreamFileIndex(indexed: IndexedFiles, stream: JsonNode, start: Option[String], end: String)
+    extends HeadwaterFileIndex(indexed) {
 
   override def isWholeTable: Boolean = false
 

@@ -77,7 +77,7 @@ case class PruneFiles(session: SparkSession) extends Rule[LogicalPlan] {
 
   private def estimates(index: HeadwaterFileIndex, known: ScanStatistics): CatalogStatistics = {
     val columns = known.columns.map { column =>
-      val stored = index.analyzed.getOrElse(column.name, CatalogColumnStat())
+      val stored = index.indexed.analyzed.getOrElse(column.name, CatalogColumnStat())
       column.name -> stored.copy(
         distinctCount = stored.distinctCount.map(_.min(known.rows)),
         min = column.min,

@@ -1,14 +1,15 @@
 package headwater.spark.scan.tables
 
-import headwater.spark.scan.files.{FileList, ListedFile, PrunedFiles}
-import headwater.spark.scan.filters.{FilterText, PredicateTree}
 import scala.collection.mutable
 import scala.util.Try
 
 import com.fasterxml.jackson.databind.JsonNode
-import headwater.spark.bridge.{Bridge, StoreOptions, TableLocation}
+import headwater.spark.bridge.{Bridge, TableLocation}
 import headwater.spark.bridge.messages.{FileListAnswer, ScanRequest, ScanStatistics, ScansRequest}
 import headwater.spark.catalog.{CatalogRelation, HeadwaterTable, SameTable}
+import headwater.spark.scan.files.{FileList, ListedFile, PrunedFiles}
+import headwater.spark.scan.filters.{FilterText, PredicateTree}
+import headwater.spark.scan.late.LateMaterialization
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
@@ -26,62 +27,56 @@ import org.apache.spark.sql.types.StructType
  *
  * A `live` index follows the table's latest version. [[PinSnapshots]] replaces it, once per query, with one of a fixed version.
  * [[PruneFiles]] then replaces that with one that keeps the files that its filters leave.
- *
- * @param store what the user has given to reach the table
- * @param only the files to list, if not those of the version
- * @param numbersFiles whether each file's number among them is a partition column more
- * @param valuesPrune whether these are files of the version, of which the values of joins and subqueries may leave some out
- * @param analyzed what ANALYZE TABLE stored about the columns
- * @param readBy the transaction that a query reads it in, with a number; if none is given, that of its session, with the version
  */
-class HeadwaterFileIndex(
-    val session: SparkSession,
-    val path: String,
-    val state: TableState,
-    val live: Boolean,
-    override val partitionSchema: StructType,
-    val store: StoreOptions,
-    only: Option[JsonNode] = None,
-    val numbersFiles: Boolean = false,
-    valuesPrune: Boolean = false,
-    val analyzed: Map[String, CatalogColumnStat] = Map.empty,
-    private val pruned: Option[PrunedFiles] = None,
-    readBy: Option[Option[(String, Long)]] = None)
-    extends FileIndex {
+class HeadwaterFileIndex(val indexed: IndexedFiles) extends FileIndex {
+  import indexed.{numbersFiles, only, readBy}
+
+  def session: SparkSession = indexed.session
+  def path: String = state.path
+  def state: TableState = indexed.state
+  def live: Boolean = indexed.live
+  override def partitionSchema: StructType = indexed.partitionSchema
 
   private val begun = readBy.getOrElse(SparkInternals.transaction(session).map((_, state.version)))
 
   /** What is read in a transaction is another table to Spark's caches, and another one after each statement; until it ends, if given. */
   private def transaction = begun.filter { case (id, _) => readBy.isEmpty || SparkInternals.transaction(session).contains(id) }
 
-  def tableLocation: TableLocation = TableLocation(path, store)
+  def tableLocation: TableLocation = TableLocation(path, indexed.store)
 
-  def isWholeTable: Boolean = only.isEmpty && pruned.isEmpty
+  def isWholeTable: Boolean = only.isEmpty && indexed.pruned.isEmpty
 
   /** Whether what it lists are files of the table's version, which values may prune. */
-  def mayBePruned: Boolean = !live && (only.isEmpty || valuesPrune)
+  def mayBePruned: Boolean = !live && (only.isEmpty || indexed.valuesPrune)
 
   /** How many files are left of how many, for people; empty where nothing was pruned. */
-  def shownFiles: String = pruned.map(found => s"${found.files.size} of ${found.of} files").getOrElse("")
+  def shownFiles: String = indexed.pruned.map(found => s"${found.files.size} of ${found.of} files").getOrElse("")
 
-  /** A relation of the table with this index in place of its own. */
-  def in(relation: HadoopFsRelation): HadoopFsRelation = {
+  /**
+   * A relation of the table with this index in place of its own, to be read with the columns of the index's version.
+   *
+   * @param late as of [[HeadwaterParquetFileFormat]], like `positionColumn`; None for those of the relation
+   */
+  def in(
+      relation: HadoopFsRelation,
+      late: Option[LateMaterialization] = None,
+      positionColumn: Option[String] = None): HadoopFsRelation = {
     val format = relation.fileFormat match {
-      case ours: HeadwaterParquetFileFormat => ours.of(this)
+      case ours: HeadwaterParquetFileFormat => ours.reading(this, late, positionColumn)
       case other => other
     }
     relation.copy(location = this, fileFormat = format)(relation.sparkSession)
   }
 
   /** Whether it may list so many files. */
-  def mayList(files: Int): Boolean = pruned.map(_.files.size).orElse(only.map(_.size)).forall(_ >= files)
+  def mayList(files: Int): Boolean = indexed.pruned.map(_.files.size).orElse(only.map(_.size)).forall(_ >= files)
 
   override def rootPaths: Seq[Path] = Seq(new Path(path))
 
   /** The most rows that it lists, if the handler has counted them. */
   def rows: Option[Long] = state.rows
 
-  override def sizeInBytes: Long = pruned.map(_.sizeInBytes).getOrElse(state.sizeInBytes)
+  override def sizeInBytes: Long = indexed.pruned.map(_.sizeInBytes).getOrElse(state.sizeInBytes)
 
   override def refresh(): Unit = {}
 
@@ -95,8 +90,16 @@ class HeadwaterFileIndex(
   /** The index of a fixed version, as a session sees it. */
   def pinned(state: TableState, partitions: StructType, reader: SparkSession): HeadwaterFileIndex = {
     // What ANALYZE TABLE stored is of no use for another table.
-    val known = if (state.tableId == this.state.tableId) analyzed else Map.empty[String, CatalogColumnStat]
-    new HeadwaterFileIndex(reader, path, state, live = false, partitions, store, only, numbersFiles, valuesPrune, known)
+    val known = if (state.tableId == this.state.tableId) indexed.analyzed else Map.empty[String, CatalogColumnStat]
+    new HeadwaterFileIndex(
+      indexed.copy(
+        session = reader,
+        state = state,
+        live = false,
+        partitionSchema = partitions,
+        pruned = None,
+        analyzed = known,
+        readBy = None))
   }
 
   /** Whether a query that reads it must first ask for the version to read. */
@@ -107,19 +110,7 @@ class HeadwaterFileIndex(
   def readsIn(id: Option[String]): Boolean = transaction.map(_._1) == id
 
   /** The same index as a query reads it that runs in a transaction, with a number that tells the query from others; or in none. */
-  def readIn(transaction: Option[(String, Long)]): HeadwaterFileIndex = new HeadwaterFileIndex(
-    session,
-    path,
-    state,
-    live,
-    partitionSchema,
-    store,
-    only,
-    numbersFiles,
-    valuesPrune,
-    analyzed,
-    pruned,
-    Some(transaction))
+  def readIn(transaction: Option[(String, Long)]): HeadwaterFileIndex = new HeadwaterFileIndex(indexed.copy(readBy = Some(transaction)))
 
   /** The version that a query names; None for the newest. */
   def namedVersion: Option[Long] = Option.when(!live)(state.version)
@@ -137,17 +128,14 @@ class HeadwaterFileIndex(
       case (values, true) => values
     }.toSet)
     val files = if (left.isEmpty) listed else listed.filter(file => left.forall(_(file.partitionValues)))
-    of(PrunedFiles(wanted.trees.toSet, files, allFiles))
+    new HeadwaterFileIndex(indexed.copy(pruned = Some(PrunedFiles(wanted.trees.toSet, files, allFiles)), readBy = None))
   }
-
-  private def of(found: PrunedFiles): HeadwaterFileIndex =
-    new HeadwaterFileIndex(session, path, state, live, partitionSchema, store, only, numbersFiles, valuesPrune, analyzed, Some(found))
 
   /** The files to list, each with its number. */
   private def numbered(filters: Seq[JsonNode]): Iterator[(ListedFile, Int)] = only match {
     case None => scan(filters).zipWithIndex
     case Some(given) =>
-      val left = pruned.map(_.files.iterator.map(_.path).toSet)
+      val left = indexed.pruned.map(_.files.iterator.map(_.path).toSet)
       FileList.fromJson(given, partitionSchema.length).zipWithIndex.filter { case (file, _) => left.forall(_(file.path)) }
   }
 
@@ -188,10 +176,11 @@ class HeadwaterFileIndex(
   private def row(values: Seq[String], casts: Seq[PartitionValueParser], number: Option[Int] = None): InternalRow =
     InternalRow.fromSeq(values.zip(casts).map { case (v, parser) => parser.parse(v) } ++ number)
 
-  protected def scan(filters: Seq[JsonNode]): Iterator[ListedFile] = pruned.filter(_.answers(filters)).map(_.files.iterator).getOrElse {
-    val request = ScanRequest(path, state.version, Some(state.tableId), filters)
-    FileList.fromAnswer(Bridge.call(session, ScansRequest(Seq(request)), tableLocation).head, partitionSchema.length)
-  }
+  protected def scan(filters: Seq[JsonNode]): Iterator[ListedFile] =
+    indexed.pruned.filter(_.answers(filters)).map(_.files.iterator).getOrElse {
+      val request = ScanRequest(path, state.version, Some(state.tableId), filters)
+      FileList.fromAnswer(Bridge.call(session, ScansRequest(Seq(request)), tableLocation).head, partitionSchema.length)
+    }
 
   /**
    * Whether it is of a session that has begun a transaction since. A DataFrame that has run before keeps it as part of its key, but what
@@ -203,16 +192,14 @@ class HeadwaterFileIndex(
     case that: HeadwaterFileIndex if this eq that => true
     case that: HeadwaterFileIndex =>
       !isOfBefore && !that.isOfBefore &&
-      path == that.path && store == that.store && state.tableId == that.state.tableId && live == that.live &&
+      path == that.path && indexed.store == that.indexed.store && state.tableId == that.state.tableId && live == that.live &&
       (live || state.version == that.state.version) && transaction == that.transaction &&
-      onlyFiles == that.onlyFiles && prunedFiles == that.prunedFiles
+      only == that.indexed.only && prunedFiles == that.prunedFiles
     case _ => false
   }
 
-  private def onlyFiles: Option[JsonNode] = only
-
   // One that filters have left whole is another than one that nobody has asked: Spark would keep the latter, and ask again.
-  private def prunedFiles: Option[Seq[ListedFile]] = pruned.map(_.files)
+  private def prunedFiles: Option[Seq[ListedFile]] = indexed.pruned.map(_.files)
 
   override def hashCode(): Int = path.hashCode
 
@@ -243,7 +230,7 @@ object HeadwaterFileIndex {
   def isReadIn(plan: LogicalPlan, path: String, id: String, anyVersion: Boolean = false): Boolean = plan.exists {
     case Of(index) =>
       // Changes are read up to the version that was the latest when they were asked for.
-      (anyVersion || index.live || index.onlyFiles.nonEmpty) && SameTable(path, id, index.path, index.state.tableId)
+      (anyVersion || index.live || index.indexed.only.nonEmpty) && SameTable(path, id, index.path, index.state.tableId)
     case CatalogRelation(table: HeadwaterTable, _, _) => SameTable(path, id, table.path, table.info.tableId)
     case other => other.subqueries.exists(isReadIn(_, path, id, anyVersion))
   }

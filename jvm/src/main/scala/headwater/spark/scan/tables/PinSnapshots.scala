@@ -12,7 +12,6 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.headwater.SparkInternals
-import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
 import org.apache.spark.sql.types.{StructField, StructType}
 
 /**
@@ -21,7 +20,7 @@ import org.apache.spark.sql.types.{StructField, StructType}
  */
 case class PinSnapshots(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
-    val live = plan.collectWithSubqueries { case PinSnapshots.LiveRelation(_, _, index, _) => index }
+    val live = plan.collectWithSubqueries { case PinSnapshots.LiveRelation(_, _, index) => index }
     if (live.isEmpty) plan
     else {
       val states = PinSnapshots.ofThisQuery()
@@ -61,14 +60,13 @@ object PinSnapshots {
       plan: LogicalPlan,
       state: HeadwaterFileIndex => Option[TableState],
       reader: HeadwaterFileIndex => SparkSession = _.session): LogicalPlan = plan.transformWithSubqueries {
-    case LiveRelation(relation, files, index, format) =>
+    case LiveRelation(relation, files, index) =>
       state(index).map { known =>
-        if (known.hasColumnsOf(index.state)) relation.copy(relation =
-          files.copy(location = index.pinned(known, files.partitionSchema, reader(index)), fileFormat = format.at(known))(
-            files.sparkSession))
+        if (known.hasColumnsOf(index.state))
+          relation.copy(relation = index.pinned(known, files.partitionSchema, reader(index)).in(files))
         else {
           Bridge.call(reader(index), CheckColumnsRequest(index.path, index.state.tableSchema, known.tableSchema), index.tableLocation)
-          redefined(relation, files, index, format, known, reader(index))
+          redefined(relation, files, index, known, reader(index))
         }
       }.getOrElse(relation)
   }
@@ -78,7 +76,6 @@ object PinSnapshots {
       relation: LogicalRelation,
       files: HadoopFsRelation,
       index: HeadwaterFileIndex,
-      format: HeadwaterParquetFileFormat,
       known: TableState,
       reader: SparkSession): LogicalPlan = {
     def named(fields: Iterable[StructField], name: String) = fields.find(_.name.equalsIgnoreCase(name))
@@ -91,28 +88,19 @@ object PinSnapshots {
       named(files.dataSchema, column.name).orElse(named(partitions, column.name)).isEmpty))
     val added = SparkInternals.attributes(StructType(partitions.filter(column =>
       !relation.output.exists(_.name.equalsIgnoreCase(column.name)))))
-    val pinned = files.copy(
-      location = index.pinned(known, partitions, reader),
-      partitionSchema = partitions,
-      dataSchema = data,
-      fileFormat = format.at(known))(files.sparkSession)
+    val columned = files.copy(partitionSchema = partitions, dataSchema = data)(files.sparkSession)
+    val pinned = index.pinned(known, partitions, reader).in(columned)
     val whole = relation.copy(relation = pinned, output = relation.output ++ added)
     if (added.isEmpty) whole else Project(relation.output, whole)
   }
 
   private object LiveRelation {
-    def unapply(plan: LogicalPlan): Option[(LogicalRelation, HadoopFsRelation, HeadwaterFileIndex, HeadwaterParquetFileFormat)] =
-      plan match {
-        case relation @ LogicalRelation(
-              files @ HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, format: HeadwaterParquetFileFormat, _),
-              _,
-              _,
-              _,
-              _)
-            if index.isToBePinned =>
-          Some((relation, files, index, format))
-        case _ => None
-      }
+    def unapply(plan: LogicalPlan): Option[(LogicalRelation, HadoopFsRelation, HeadwaterFileIndex)] = plan match {
+      case relation @ LogicalRelation(files @ HadoopFsRelation(index: HeadwaterFileIndex, _, _, _, _, _), _, _, _, _)
+          if index.isToBePinned =>
+        Some((relation, files, index))
+      case _ => None
+    }
   }
 
   private def ofThisQuery(): mutable.Map[RefreshTableRequest, TableState] = QueryPlanningTracker.get match {

@@ -12,13 +12,13 @@ import org.apache.spark.sql.SparkSession
 private[scan] object TablesTogether {
   /** The answers, in the order of the requests. Equal requests are made once. */
   def ask[R <: Message, A](asked: Seq[(SparkSession, HeadwaterFileIndex, R)])(call: Seq[R] => Call[Seq[A]]): Seq[A] = {
-    val answers = asked.groupBy { case (session, index, _) => (session, index.store) }.flatMap { case ((session, store), group) =>
+    val answers = asked.groupBy { case (session, index, _) => (session, index.indexed.store) }.flatMap { case ((session, store), group) =>
       val requests = group.map(_._3).distinct
       val locations = group.map(_._2.tableLocation).distinct
       requests.zip(Bridge.call(session, call(requests), locations: _*)).map { case (request, answer) =>
         (session, store, request) -> answer
       }
     }
-    asked.map { case (session, index, request) => answers((session, index.store, request)) }
+    asked.map { case (session, index, request) => answers((session, index.indexed.store, request)) }
   }
 }

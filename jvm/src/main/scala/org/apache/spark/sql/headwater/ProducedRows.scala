@@ -121,7 +121,7 @@ private final class ProducedRows(batch: LogicalRDD => Option[LogicalPlan]) {
 
   /** Whether it has the target of a MERGE, where several matches of a row are an error unless they delete it. */
   private def isTarget(side: LogicalPlan): Boolean = side.exists {
-    case HeadwaterFileIndex.Of(index) => index.numbersFiles
+    case HeadwaterFileIndex.Of(index) => index.indexed.numbersFiles
     case _ => false
   }
 

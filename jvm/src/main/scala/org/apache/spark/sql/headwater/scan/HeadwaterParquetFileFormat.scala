@@ -30,68 +30,49 @@ import org.apache.spark.util.SerializableConfiguration
  * vectors name, fills in row ids ([[RowTrackingBatches]]), and reads late columns by [[LateMaterializationReader]]. Everything else is
  * Spark's reader and writer.
  *
+ * @param state the version that the columns and the deletion vectors of the files are of
  * @param late which columns a scan materializes late
  * @param positionColumn the column for the positions of rows in their file, which is none of the table's
- * @param rowTracking the columns of row tracking, which queries reach by `_metadata`; None unless it is enabled
  * @param hasChangeData whether a write has change data, and so the type of change as its last column
  * @param statistics the leaf columns whose statistics a write needs of each file
  * @param shownFiles what a plan says of the files that were left of all
  */
 class HeadwaterParquetFileFormat(
-    val path: String,
-    val schemaJson: String,
-    val mappingMode: String,
-    val hasDeletionVectors: Boolean,
-    val version: Long,
+    private val state: TableState,
     late: LateMaterialization = LateMaterialization.None,
     positionColumn: Option[String] = None,
-    val rowTracking: Option[RowTrackingColumns] = None,
     hasChangeData: Boolean = false,
     statistics: Seq[Seq[String]] = Nil,
     shownFiles: String = "")
     extends ParquetFileFormat {
+  import state.{columnMappingMode => mappingMode, hasDeletionVectors, path}
 
-  @transient private lazy val tableSchema = SchemaText.read(schemaJson)
+  @transient private lazy val tableSchema = SchemaText.read(state.tableSchema)
 
-  /** The same for a version, whose files may have the columns under other names. */
-  def at(
-      state: TableState,
-      late: LateMaterialization = LateMaterialization.None,
-      positionColumn: Option[String] = None): HeadwaterParquetFileFormat =
-    // A query analysed with row tracking has its columns still, should it be off since.
+  /** The columns of row tracking, which queries reach by `_metadata`; None unless it is enabled. */
+  def rowTracking: Option[RowTrackingColumns] = state.rowTracking
+
+  /** The same for the files that an index lists, whose version may have the columns under other names. */
+  def reading(
+      files: HeadwaterFileIndex,
+      late: Option[LateMaterialization],
+      positionColumn: Option[String]): HeadwaterParquetFileFormat =
     new HeadwaterParquetFileFormat(
-      path,
-      state.tableSchema,
-      state.columnMappingMode,
-      state.hasDeletionVectors,
-      state.version,
-      late,
-      positionColumn,
-      state.rowTracking.orElse(rowTracking))
-
-  /** The same for a scan of fewer files. */
-  def of(files: HeadwaterFileIndex): HeadwaterParquetFileFormat = new HeadwaterParquetFileFormat(
-    path,
-    schemaJson,
-    mappingMode,
-    hasDeletionVectors,
-    version,
-    late,
-    positionColumn,
-    rowTracking,
-    hasChangeData,
-    statistics,
-    files.shownFiles)
+      // A query analysed with row tracking has its columns still, should it be off since.
+      files.state.copy(rowTracking = files.state.rowTracking.orElse(rowTracking)),
+      late.getOrElse(this.late),
+      positionColumn.orElse(this.positionColumn),
+      shownFiles = files.shownFiles)
 
   override def equals(other: Any): Boolean = other match {
-    case that: HeadwaterParquetFileFormat => path == that.path && schemaJson == that.schemaJson
+    case that: HeadwaterParquetFileFormat => path == that.state.path && state.tableSchema == that.state.tableSchema
     case _ => false
   }
 
   override def hashCode(): Int = path.hashCode
 
   /** What the plan says under `Format`, in Spark's UI as well. */
-  override def toString: String = Seq(s"Delta version $version", shownFiles).filter(_.nonEmpty).mkString(", ")
+  override def toString: String = Seq(s"Delta version ${state.version}", shownFiles).filter(_.nonEmpty).mkString(", ")
 
   override def shortName(): String = "delta"
 

@@ -3,6 +3,7 @@ package org.apache.spark.sql.headwater.write
 import headwater.spark.HeadwaterException
 import headwater.spark.bridge.{SchemaText, StoreOptions, TableLocation, TaskConfiguration}
 import headwater.spark.bridge.messages.WriteSpecification
+import headwater.spark.scan.tables.TableState
 import headwater.spark.shims.FileFormatWriterShim
 import headwater.spark.write.RewriteTracking
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference}
@@ -79,11 +80,7 @@ object WriteJob {
       session,
       plan,
       new HeadwaterParquetFileFormat(
-        path,
-        schema.json,
-        "none",
-        false,
-        -1L,
+        TableState.ofNewFiles(path, schema),
         hasChangeData = specification.changeColumn.isDefined,
         statistics = specification.statistics),
       committer,
