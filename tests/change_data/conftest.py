@@ -15,7 +15,9 @@ from headwater.change_data.feed import ChangeFeed, open_feed
 from headwater.log.history import CommitTimes
 from headwater.log.segment import list_log
 from headwater.log.snapshot import load_snapshot
+from headwater.protocol.file_names import commit_name
 from headwater.stores import LocalStore
+from support.commits import write_commit
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 
@@ -31,11 +33,8 @@ class HandMade:
 
     def commit(self, *actions: Mapping[str, Any]) -> int:
         self.version += 1
-        log = Path(self.path) / "_delta_log"
-        log.mkdir(parents=True, exist_ok=True)
-        file = log / f"{self.version:020d}.json"
-        file.write_text("".join(json.dumps(action) + "\n" for action in ({"commitInfo": {}}, *actions)))
-        os.utime(file, (0, 10 * self.version))
+        write_commit(self.path, self.version, {"commitInfo": {}}, *actions)
+        os.utime(f"{self.path}/_delta_log/{commit_name(self.version)}", (0, 10 * self.version))
         return self.version
 
     def forget(self, version: int) -> None:

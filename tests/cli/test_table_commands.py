@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from headwater.basics.errors import HeadwaterError
 from headwater.cli import locations
 from headwater.cli import main as cli
+from support.commits import write_log
 from support.paths import SHARED, TESTS
 
 _ENVIRONMENT = {"PATH": "", "PYTHONPATH": str(TESTS.parent / "python")}
@@ -51,13 +52,6 @@ def protocol(*more: str) -> dict[str, Any]:
     return {"protocol": {**versions, "readerFeatures": both, "writerFeatures": [*both, *more]}}
 
 
-def write(table: Path, *commits: list[dict[str, Any]]) -> str:
-    (table / "_delta_log").mkdir(parents=True)
-    for version, actions in enumerate(commits):
-        (table / f"_delta_log/{version:020d}.json").write_text("".join(json.dumps(action) + "\n" for action in actions))
-    return str(table)
-
-
 @pytest.fixture
 def table(tmp_path: Path) -> str:
     """A table of three versions whose second changes all that a commit can change."""
@@ -78,7 +72,7 @@ def table(tmp_path: Path) -> str:
     )  # fmt: skip
     metrics = {"numTargetRowsInserted": "1200", "numTargetRowsDeleted": "1", "numTargetFilesAdded": "1"}
     info = {"operation": "MERGE", "operationMetrics": {**metrics, "executionTimeMs": "65000"}, "userName": "me"}
-    return write(
+    return write_log(
         tmp_path / "t",
         [protocol(), first, add("f1", 10, 100, **{"c-day": "x"}), add("f2", 20, 200, **{"c-day": "y"})],
         [
@@ -155,7 +149,7 @@ def test_nothing_of_a_log_moves_a_terminal(tmp_path: Path) -> None:
     odd = "a\x1b[31m[red]b[/red]\u202ec\r\nd\x9b<b>"
     odder = f"{odd}\ud800"  # which no reader takes for the name of a column
     info = {"operation": odder, "userName": odder, "userMetadata": odder, "operationParameters": {odder: odder}}
-    path = write(
+    path = write_log(
         tmp_path / "t[bold]x",
         [protocol(), metadata(field(odd, "string", comment=odd), field("p", "string"), by=("p",), **{f"x.{odd}": odd})],
         [{"commitInfo": info}, add(odd, 1, 1, p=odd), {"txn": {"appId": odd, "version": 1}}, {odder: {"path": odder}}],

@@ -72,13 +72,6 @@ def serve() -> Iterator[Callable[[Path], Served]]:
         thread.join(30)
 
 
-def write_commit(table: Path, version: int, *actions: dict[str, Any]) -> None:
-    """A commit as another engine writes it."""
-    log = table / "_delta_log"
-    log.mkdir(parents=True, exist_ok=True)
-    (log / f"{version:020d}.json").write_text("".join(json.dumps(action) + "\n" for action in actions))
-
-
 def definition(*columns: tuple[str, str], partitioned: tuple[str, ...] = (), **more: Any) -> list[dict[str, Any]]:
     """The first actions of a table; a column is a name and a type, or a whole field."""
     fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in columns]

@@ -22,7 +22,8 @@ from headwater.protocol.actions import Metadata, Protocol
 from headwater.statements.maintenance.health import health
 from headwater.statements.maintenance.layouts import Settings
 from headwater.stores import LocalStore
-from inspector.conftest import add, definition, facts_of, remove, write_commit
+from inspector.conftest import add, definition, facts_of, remove
+from support.commits import write_commit
 from support.damaged_table import INTERNAL, small_table, spoiled
 from support.damages import DAMAGES
 

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from inspector.conftest import Served, add, definition, remove, write_commit
+from inspector.conftest import Served, add, definition, remove
+from support.commits import write_commit
 
 EVIL = "<img src=x onerror=\"window.evil='run'\"><script>window.evil='run'</script>"
 

@@ -19,7 +19,8 @@ from headwater.inspector import server
 from headwater.inspector.server import Inspector
 from headwater.inspector.table import InspectedTable
 from headwater.stores import LocalStore
-from inspector.conftest import Served, add, definition, write_commit
+from inspector.conftest import Served, add, definition
+from support.commits import write_commit
 
 PAGE = Path(server.__file__).parent / "page"
 

@@ -20,6 +20,7 @@ from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, DomainMetadata
 from headwater.stores import LocalStore
 from headwater.transaction import Provenance, Transaction, wait_for_maintenance
+from support.commits import write_log
 
 SCHEMA = json.dumps(
     {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {"theirs": {"x": 1}}}]}
@@ -77,11 +78,7 @@ COMMITS_OF_OTHERS: list[list[dict[str, Any]]] = [
 
 @pytest.fixture
 def path(tmp_path):
-    log = tmp_path / "t" / "_delta_log"
-    log.mkdir(parents=True)
-    for version, actions in enumerate(COMMITS_OF_OTHERS):
-        (log / f"{version:020d}.json").write_text("".join(json.dumps(action) + "\n" for action in actions))
-    return str(tmp_path / "t")
+    return write_log(tmp_path / "t", *COMMITS_OF_OTHERS)
 
 
 def check(snapshot):

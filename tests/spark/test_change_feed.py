@@ -14,6 +14,7 @@ from pyroaring import BitMap64
 
 from headwater.log import deletion_vectors
 from headwater.stores import LocalStore
+from support.commits import write_commit
 from support.inline_vectors import inline
 
 FEED = "'delta.enableChangeDataFeed' = 'true'"
@@ -37,10 +38,8 @@ class Fed:
         self.path = str(path)
 
     def commit(self, *actions: dict[str, Any]) -> int:
-        log = Path(self.path) / "_delta_log"
-        version = len(list(log.glob("*.json")))
-        text = "".join(json.dumps(action) + "\n" for action in ({"commitInfo": {}}, *actions))
-        (log / f"{version:020d}.json").write_text(text)
+        version = len(list(Path(self.path).glob("_delta_log/*.json")))
+        write_commit(self.path, version, {"commitInfo": {}}, *actions)
         return version
 
     def file(self, name: str, **columns: list[Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from support.changelogs import dicts, in_order, pairs, states, values
+from support.commits import write_commit
 
 FEED = "'delta.enableChangeDataFeed' = 'true'"
 
@@ -32,8 +33,7 @@ class Table:
 
     def commit(self, *files: list[tuple[Any, ...]]) -> None:
         """A commit that only has change files: rows of (k, v, p, change type)."""
-        log = Path(self.path) / "_delta_log"
-        version = len(list(log.glob("*.json")))
+        version = len(list(Path(self.path).glob("_delta_log/*.json")))
         actions: list[Any] = [{"commitInfo": {}}]
         for number, rows in enumerate(files):
             k, v, p, kind = zip(*rows, strict=True)
@@ -44,7 +44,7 @@ class Table:
             path = f"_change_data/{file.name}"
             size = file.stat().st_size
             actions.append({"cdc": {"path": path, "size": size, "partitionValues": {}, "dataChange": False}})
-        (log / f"{version:020d}.json").write_text("".join(json.dumps(action) + "\n" for action in actions))
+        write_commit(self.path, version, *actions)
 
     def tags(self) -> dict[int, list[Any]]:
         """The tags of the change files by version."""

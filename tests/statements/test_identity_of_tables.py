@@ -20,16 +20,14 @@ from headwater.bridge.messages.define import TransactionArguments, TransactionRe
 from headwater.bridge.messages.maintain import VacuumArguments, VacuumRequest
 from headwater.log.snapshot import load_snapshot
 from headwater.log.snapshot_cache import SnapshotCache
-from headwater.protocol.actions import Metadata, Protocol
-from headwater.protocol.types import schema_string
 from headwater.statements.begin_and_commit import begin_transaction, commit_transaction, rollback_transaction
 from headwater.statements.maintenance.vacuum import vacuum
 from headwater.statements.running.committing import commit, transaction
 from headwater.statements.running.open_transactions import OpenTransaction, open_since
 from headwater.statements.running.opening import open_snapshot
 from headwater.stores import LocalStore, is_same_place, may_be_same_place, store_for
-from headwater.transaction import Provenance, Transaction, wait_for_maintenance
-from support.commits import SCHEMA, add_file
+from headwater.transaction import Provenance, wait_for_maintenance
+from support.commits import add_file, create, live
 from support.recording_statement import RecordingStatement
 
 ASKED = TransactionRequest(arguments=TransactionArguments())
@@ -44,13 +42,8 @@ def done():
 
 def table(path) -> str:
     path.mkdir()
-    txn = Transaction(str(path), LocalStore(), None)
-    txn.update_protocol(Protocol(1, 2))
-    settings = {"delta.deletedFileRetentionDuration": "interval 0 hours"}
-    txn.update_metadata(Metadata(f"id of {path}", schema_string(SCHEMA), (), settings, created_time=1))
-    txn.add([add_file("0")])
-    txn.commit(Provenance("CREATE TABLE"))
-    return str(path)
+    retention = {"delta_deletedFileRetentionDuration": "interval 0 hours"}
+    return create(path, add_file("0"), id=f"id of {path}", **retention).snapshot.table_path
 
 
 class Session:
@@ -83,10 +76,6 @@ class Session:
 
     def rollback(self) -> None:
         self.run(rollback_transaction, ASKED)
-
-
-def files(path) -> set[str]:
-    return set(load_snapshot(path, LocalStore()).files["path"].to_pylist())
 
 
 def condition_of(do) -> str:
@@ -174,7 +163,7 @@ def test_a_copy_beside_its_original_is_another_table(places):
     assert session.files(copy) == {"0"}
     session.insert(copy, "2")
     session.commit()
-    assert (files(original), files(copy)) == ({"0", "1"}, {"0", "2"})
+    assert (live(original), live(copy)) == (["0", "1"], ["0", "2"])
 
 
 def test_a_table_by_two_paths_is_refused_where_it_is_changed(places):
@@ -198,7 +187,7 @@ def test_a_session_that_ended_without_a_word_does_not_hold_vacuum_back(tmp_path,
     monkeypatch.setattr(clock, "milliseconds", lambda: now + 6_000)
     assert open_since(shown, RecordingStatement()) is None
     assert condition_of(session.commit) == "HEADWATER_TRANSACTION_LOST"  # VACUUM may have deleted its files
-    assert files(path) == {"0"}
+    assert live(path) == ["0"]
 
 
 TIMES = st.integers(0, 60)

@@ -19,9 +19,8 @@ from headwater.log import groups
 from headwater.log.commits import parse_actions
 from headwater.log.segment import list_log
 from headwater.log.snapshot import load_snapshot
-from headwater.protocol.actions import AddCDCFile, Metadata, Protocol
+from headwater.protocol.actions import AddCDCFile, Protocol
 from headwater.protocol.file_names import commit_name
-from headwater.protocol.types import schema_string
 from headwater.statements.begin_and_commit import (
     begin_transaction,
     commit_transaction,
@@ -36,7 +35,7 @@ from headwater.statements.running.opening import CACHE, locate, open_snapshot
 from headwater.statements.running.recovery import recover_commit
 from headwater.stores import LocalStore
 from headwater.transaction import Provenance, Transaction, wait_for_maintenance
-from support.commits import SCHEMA, add_file, metadata
+from support.commits import add_file, create, metadata
 from support.recording_statement import RecordingStatement
 
 ASKED = TransactionRequest(arguments=TransactionArguments())
@@ -56,13 +55,8 @@ def tables(tmp_path):
 
 def table(path, features=frozenset(), **configuration) -> str:
     path.mkdir()
-    txn = Transaction(str(path), LocalStore(), None)
-    txn.update_protocol(Protocol(1, 7, None, frozenset(features)))
-    settings = {name.replace("_", "."): value for name, value in configuration.items()}
-    txn.update_metadata(Metadata(f"id of {path}", schema_string(SCHEMA), (), settings, created_time=1))
-    txn.add([add_file("0")])
-    txn.commit(Provenance("CREATE TABLE"))
-    return str(path)
+    protocol = Protocol(1, 7, None, frozenset(features))
+    return create(path, add_file("0"), protocol=protocol, id=f"id of {path}", **configuration).snapshot.table_path
 
 
 class Session:

@@ -17,6 +17,7 @@ from headwater.basics.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.stores import LocalStore
 from headwater.stores.arrow import ArrowStore
+from support.commits import write_log
 
 SCHEMA = {
     "type": "struct",
@@ -29,8 +30,7 @@ FEATURES = ["deletionVectors"]
 def table(tmp_path: Path) -> Path:
     """Rows in a folder of odd characters, half of them deleted by a vector in a file."""
     home = tmp_path / "a table, 100%"
-    (home / "_delta_log").mkdir(parents=True)
-    (home / "p=x%2Fy").mkdir()
+    (home / "p=x%2Fy").mkdir(parents=True)
     pq.write_table(pa.table({"a": range(6)}), home / "p=x%2Fy/1.parquet")
     size = (home / "p=x%2Fy/1.parquet").stat().st_size
     add = {"path": "p=x%252Fy/1.parquet", "size": size, "partitionValues": {"p": "x/y"}, "modificationTime": 1}
@@ -44,9 +44,7 @@ def table(tmp_path: Path) -> Path:
         [{"add": add}],
         [{"remove": add}, {"add": {**add, "deletionVector": vector}}],
     ]
-    for version, actions in enumerate(commits):
-        text = "".join(json.dumps(action) + "\n" for action in actions)
-        (home / f"_delta_log/{version:020d}.json").write_text(text)
+    write_log(home, *commits)
     return home
 
 

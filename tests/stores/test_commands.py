@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 from headwater.basics.errors import HeadwaterError
 from headwater.cli import main as cli
 from headwater.log.checkpoint_writing import write_checkpoint
-from headwater.log.snapshot import load_snapshot
-from headwater.stores import LocalStore
+from support.commits import newest, write_commit
 
 _COMMIT = [
     {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
@@ -31,11 +30,9 @@ _COMMIT = [
 
 def test_s3(s3, tmp_path, monkeypatch):
     table = tmp_path / "a table"
-    (table / "_delta_log").mkdir(parents=True)
-    for version, actions in enumerate((_COMMIT, [{"commitInfo": {"operation": "WRITE"}}])):
-        (table / f"_delta_log/{version:020d}.json").write_text("".join(json.dumps(a) + "\n" for a in actions))
-        if not version:
-            write_checkpoint(load_snapshot(str(table), LocalStore()))
+    write_commit(table, 0, *_COMMIT)
+    write_checkpoint(newest(table))
+    write_commit(table, 1, {"commitInfo": {"operation": "WRITE"}})
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAOFNOBODY")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3.secret)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")

@@ -12,11 +12,11 @@ from headwater.groups.settling import SETTLER
 from headwater.log import groups
 from headwater.log.files import file_of
 from headwater.log.snapshot import load_snapshot
-from headwater.protocol.actions import Metadata, Protocol, RemoveFile, serialize
+from headwater.protocol.actions import Protocol, RemoveFile, serialize
 from headwater.protocol.file_names import commit_name
-from headwater.protocol.types import schema_string
 from headwater.transaction import Provenance, Transaction
-from support.commits import SCHEMA, add_file
+from support.commits import add_file, metadata
+from support.commits import create as create_table
 from support.faults.faulty_store import FaultyStore
 from support.stores.memory_store import MemoryStore
 
@@ -39,11 +39,7 @@ def tables(*paths: str, **configuration: str) -> MemoryStore:
     """Tables with the file ``0`` each."""
     store = MemoryStore()
     for path in paths:
-        txn = Transaction(path, store, None)
-        txn.update_protocol(Protocol(1, 2))
-        txn.update_metadata(Metadata(f"id of {path}", schema_string(SCHEMA), (), configuration, created_time=1))
-        txn.add([add_file("0")])
-        txn.commit(Provenance("CREATE TABLE"))
+        create_table(path, add_file("0"), store=store, id=f"id of {path}", **configuration)
     return store
 
 
@@ -113,7 +109,7 @@ def create(path, store, name="new"):
     """A member whose table is created by its group."""
     txn = Transaction(path, store, None)
     txn.update_protocol(Protocol(1, 2))
-    txn.update_metadata(Metadata(f"id of {path}", schema_string(SCHEMA), (), {}, created_time=1))
+    txn.update_metadata(metadata(id=f"id of {path}"))
     txn.add([add_file(name)])
     return member(txn)
 

@@ -67,7 +67,7 @@ class StagingCommitter:
 
 @pytest.fixture
 def table():
-    yield create(PATH, MemoryStore()).snapshot
+    yield create(PATH, store=MemoryStore()).snapshot
     assert wait_for_maintenance(60)
 
 
@@ -147,7 +147,7 @@ def test_an_unknown_outcome_is_said_to_be_unknown(table, step, left):
 def test_a_new_table_is_made_by_its_committer_too():
     store = MemoryStore()
     txn = Transaction(PATH, store, None, committer=StagingCommitter(store))
-    txn.update_protocol(create(f"{PATH}/other", store).snapshot.protocol)
+    txn.update_protocol(create(f"{PATH}/other", store=store).snapshot.protocol)
     txn.update_metadata(metadata())
     assert txn.commit(Provenance("CREATE TABLE")).version == 0
     assert wait_for_maintenance(60)

@@ -20,24 +20,22 @@ from pyroaring import BitMap64
 from headwater.basics.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.log.files import vector_of
-from headwater.log.snapshot import Snapshot, load_snapshot
+from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol, RemoveFile
 from headwater.protocol.types import DecimalType, PrimitiveType, StructField, StructType, parse_type, schema_string
-from headwater.stores import LocalStore
 from headwater.transaction import Provenance, Transaction
 from headwater.transaction.keyed import KeyReads, comparable
 from headwater.transaction.row_level import Mark
+from support.commits import create, newest
 
 _PROTOCOL = Protocol(3, 7, frozenset({"deletionVectors"}), frozenset({"deletionVectors"}))
 
 
 def table(path: Path, columns: dict[str, str], level: str = "WriteSerializable") -> Snapshot:
     schema = StructType(tuple(StructField(name, parse_type(kind)) for name, kind in columns.items()))
-    txn = Transaction(str(path), LocalStore(), None)
-    txn.update_protocol(_PROTOCOL)
     configuration = {"delta.enableDeletionVectors": "true", "delta.isolationLevel": level}
-    txn.update_metadata(Metadata("the-id", schema_string(schema), (), configuration, created_time=1))
-    return txn.commit(Provenance("CREATE TABLE")).snapshot
+    definition = Metadata("the-id", schema_string(schema), (), configuration, created_time=1)
+    return create(path, protocol=_PROTOCOL, table=definition).snapshot
 
 
 def data_file(
@@ -56,10 +54,6 @@ def won(snapshot: Snapshot, *actions: AddFile | RemoveFile) -> Snapshot:
     for action in actions:
         txn.add_action(action)
     return txn.commit(Provenance("MERGE")).snapshot
-
-
-def newest(snapshot: Snapshot) -> Snapshot:
-    return load_snapshot(snapshot.table_path, LocalStore())
 
 
 def lost(snapshot: Snapshot, names: list[str], keys: Any) -> Transaction:

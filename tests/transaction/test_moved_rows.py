@@ -44,7 +44,7 @@ class _Table:
 
     def begin(self, files: Sequence[int], vectors: bool = True) -> None:
         """Create it with files of so many rows."""
-        create(PATH, self.store, _VECTORS, delta_enableDeletionVectors=str(vectors).lower())
+        create(PATH, store=self.store, protocol=_VECTORS, delta_enableDeletionVectors=str(vectors).lower())
         txn = Transaction(PATH, self.store, self.snapshot())
         for number, count in enumerate(files):
             path = f"{number}.parquet"

@@ -10,13 +10,13 @@ from pyroaring import BitMap64
 
 from headwater.basics.errors import HeadwaterError
 from headwater.log import deletion_vectors
-from headwater.log.snapshot import Snapshot, load_snapshot
+from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import DomainMetadata, Protocol, RemoveFile
 from headwater.protocol.row_tracking import DOMAIN, PRESERVED, with_column_names
 from headwater.stores import LocalStore
 from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 from headwater.transaction.row_level import Mark
-from support.commits import add_file, append, create, metadata
+from support.commits import add_file, append, create, metadata, newest
 from support.predicate_text import parse_predicate
 from support.requests import actions, log_of
 
@@ -39,10 +39,6 @@ def given(path, version):
     }
     marks = [json.loads(action["configuration"]) for action in actions(path, version, "domainMetadata")]
     return files, [mark["rowIdHighWaterMark"] for mark in marks]
-
-
-def newest(path) -> Snapshot:
-    return load_snapshot(path, LocalStore())
 
 
 def marking(snapshot: Snapshot, name: str, position: int) -> Transaction:

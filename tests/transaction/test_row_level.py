@@ -7,12 +7,11 @@ from pyroaring import BitMap64
 
 from headwater.basics.errors import HeadwaterError
 from headwater.log import deletion_vectors
-from headwater.log.snapshot import Snapshot, load_snapshot
+from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import DeletionVector, Protocol, RemoveFile
-from headwater.stores import LocalStore
 from headwater.transaction import Provenance, Transaction
 from headwater.transaction.row_level import Mark
-from support.commits import add_file, append, create
+from support.commits import add_file, append, create, newest
 from support.predicate_text import parse_predicate
 
 _VECTORS = Protocol(3, 7, frozenset({"deletionVectors"}), frozenset({"deletionVectors"}))
@@ -52,10 +51,6 @@ def vector(snapshot: Snapshot) -> DeletionVector | None:
 def rows_gone(snapshot: Snapshot) -> BitMap64:
     found = vector(snapshot)
     return deletion_vectors.read(found, snapshot.table_path, snapshot.store) if found else BitMap64()
-
-
-def newest(snapshot: Snapshot) -> Snapshot:
-    return load_snapshot(snapshot.table_path, LocalStore())
 
 
 def test_other_rows_of_one_file_both_go(snapshot):

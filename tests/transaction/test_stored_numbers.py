@@ -16,7 +16,6 @@ import pytest
 
 from headwater.basics.errors import HeadwaterError
 from headwater.log.checkpoint_writing import write_checkpoint
-from headwater.log.snapshot import load_snapshot
 from headwater.protocol import action_shapes
 from headwater.protocol.actions import AddCDCFile, DeletionVector, Metadata, Protocol, RemoveFile, SetTransaction
 from headwater.protocol.file_names import commit_name
@@ -24,9 +23,8 @@ from headwater.protocol.row_tracking import DOMAIN
 from headwater.protocol.types import PrimitiveType, StructField, StructType
 from headwater.schema import mapping
 from headwater.schema.identity import identity_columns
-from headwater.stores import LocalStore
 from headwater.transaction import Provenance, Transaction, wait_for_maintenance
-from support.commits import add_file, append, create, metadata
+from support.commits import add_file, append, create, metadata, newest, write_commit
 
 LAST = 2**63 - 1
 FEATURES = frozenset({"rowTracking", "domainMetadata", "inCommitTimestamp", "appendOnly", "invariants"})
@@ -39,15 +37,10 @@ def path(tmp_path):
     wait_for_maintenance()
 
 
-def newest(path):
-    return load_snapshot(path, LocalStore())
-
-
 def foreign(path, *actions):
     """What another writer commits as the next version."""
-    version = newest(path).version + 1
-    lines = [{"commitInfo": {"timestamp": 1, "inCommitTimestamp": 1}}, *actions]
-    (Path(path) / "_delta_log" / commit_name(version)).write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    info = {"commitInfo": {"timestamp": 1, "inCommitTimestamp": 1}}
+    write_commit(path, newest(path).version + 1, info, *actions)
 
 
 def add(name, base=None, rows=10, **more):

@@ -8,7 +8,7 @@ import pytest
 
 from headwater.basics.errors import HeadwaterError
 from headwater.statements.running.opening import open_snapshot
-from headwater.transaction import Provenance, Transaction
+from support.commits import commit, newest
 from support.predicate_text import tree
 from support.requests import create_request, create_table, data_file, delete, merge, schema_json, update
 
@@ -20,6 +20,11 @@ def table(tmp_path, statement):
     path = tmp_path / "t"
     create_table(create_request(path, schema_json(**THEN)), statement)
     return path
+
+
+def with_schema(path, text):
+    """Another writer's new schema."""
+    commit(path, replace(newest(path).metadata, schema_string=text))
 
 
 def request_of(path, statement):
@@ -52,14 +57,6 @@ def request_of(path, statement):
     }
 
 
-def with_schema(path, statement, text):
-    """Another writer's new schema."""
-    snapshot = open_snapshot(str(path), statement)
-    txn = Transaction(snapshot.table_path, snapshot.store, snapshot)
-    txn.update_metadata(replace(snapshot.metadata, schema_string=text))
-    txn.commit(Provenance("ADD COLUMNS"))
-
-
 @pytest.mark.parametrize(
     "now",
     [
@@ -73,7 +70,7 @@ def with_schema(path, statement, text):
 def test_other_columns_than_it_was_analysed_with(table, statement, handler, now):
     statement.written = [[data_file("f.parquet", 1, [[1, 1, 0], [None, None, 0]])]]
     request = request_of(table, statement)
-    with_schema(table, statement, now)
+    with_schema(table, now)
     with pytest.raises(HeadwaterError) as refused:
         handler(request, statement)
     assert refused.value.condition == "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS"
@@ -83,5 +80,5 @@ def test_other_columns_than_it_was_analysed_with(table, statement, handler, now)
 
 def test_a_comment_is_no_other_column(table, statement):
     request = request_of(table, statement)
-    with_schema(table, statement, schema_json(a=("integer", {"comment": "a number"}), b="string"))
+    with_schema(table, schema_json(a=("integer", {"comment": "a number"}), b="string"))
     assert update(request, statement)["counts"] == [0]

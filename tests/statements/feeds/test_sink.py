@@ -9,21 +9,14 @@ from dataclasses import replace
 import pytest
 
 from headwater.basics.errors import HeadwaterError
-from headwater.definition.requirements import protocol_for
-from headwater.log.snapshot import load_snapshot
-from headwater.protocol.actions import AddFile
+from headwater.protocol.actions import SetTransaction
 from headwater.statements.running.committing import removals
-from headwater.stores import LocalStore
-from headwater.transaction import Provenance, Transaction
 from headwater.transaction.queueing import queue_of
+from support.commits import later, live, newest, one_row, redefined
 from support.requests import actions, called, create_request, create_table, data_file, schema_json
 
 check_sink, plan_batch, write_batch = map(called, ("check_sink", "plan_batch", "write_batch"))
 SCHEMA = schema_json(a="integer", b="string")
-
-
-def newest(path):
-    return load_snapshot(str(path), LocalStore())
 
 
 def sink(path, mode="Append", partition=(), cluster=None, **options):
@@ -61,10 +54,6 @@ def files(name, low=1, high=5):
     return [data_file(f"{name}.parquet", 2, [[low, high, 0], ["x", "y", 0]])]
 
 
-def live(path):
-    return sorted(newest(path).files["path"].to_pylist())
-
-
 @pytest.fixture
 def table(tmp_path, statement):
     path = tmp_path / "t"
@@ -89,25 +78,8 @@ def test_a_batch_that_numbers_rows_waits_for_statements_that_lost(tmp_path, stat
     assert lengths == [0 if numbers else 1]
 
 
-def other(path, *, change=lambda metadata: metadata, add=(), remove=False, blind=True, app=None):
-    """Another writer's commit."""
-
-    def commit():
-        snapshot = newest(path)
-        txn = Transaction(snapshot.table_path, snapshot.store, snapshot)
-        metadata = change(snapshot.metadata)
-        txn.update_protocol(protocol_for(metadata, snapshot.protocol))
-        txn.update_metadata(metadata)
-        if not blind:
-            txn.read_whole_table()
-        if remove:
-            txn.remove(removals(snapshot.files))
-        txn.add(AddFile(name, {}, 1, 1, True, '{"numRecords":1}') for name in add)
-        if app is not None:
-            txn.set_transaction(*app)
-        txn.commit(Provenance("OTHER"))
-
-    return commit
+def all_removed(snapshot):
+    return removals(snapshot.files)
 
 
 def constrained(metadata):
@@ -149,8 +121,8 @@ def test_settings_of_idempotent_writes_do_not_count(table, make_statement):
 def test_an_append_that_lost_is_committed_as_it_is(table, statement):
     statement.written = [files("mine")]
     statement.before_commits = [
-        other(table, add=["theirs"]),
-        other(table, change=lambda m: replace(m, description="d")),
+        later(table, one_row("theirs")),
+        later(table, redefined(lambda m: replace(m, description="d"))),
     ]
     assert write(table, statement)["version"] == 3
     assert len(statement.specifications) == 1
@@ -162,7 +134,7 @@ def test_a_complete_batch_that_lost_keeps_its_files(table, statement):
     statement.written = [files("first")]
     write(table, statement, mode="Complete")
     statement.written = [files("second")]
-    statement.before_commits = [other(table, add=["theirs"], remove=True, blind=False)]
+    statement.before_commits = [later(table, all_removed, one_row("theirs"), is_blind=False)]
     assert write(table, statement, 1, mode="Complete")["version"] == 3
     assert len(statement.specifications) == 2
     assert statement.discarded == 0
@@ -176,7 +148,7 @@ def test_new_columns_of_a_batch_that_lost_keep_the_names_its_files_have(tmp_path
     statement.written = [files("first")]
     write(path, statement, mode="Complete")
     statement.written = [[data_file("second.parquet", 2, [[1, 5, 0], ["x", "y", 0], [1, 2, 0]])]]
-    statement.before_commits = [other(path, add=["theirs"], remove=True, blind=False)]
+    statement.before_commits = [later(path, all_removed, one_row("theirs"), is_blind=False)]
     wider = schema_json(a="integer", b="string", c="integer")
     write(path, statement, 1, mode="Complete", schema=wider, mergeSchema="true")
     assert statement.discarded == 0
@@ -188,7 +160,7 @@ def test_a_batch_that_lost_brings_the_features_of_its_columns(table, statement):
     statement.written = [files("first")]
     write(table, statement, mode="Complete")
     statement.written = [[data_file("mine.parquet", 2, [[1, 5, 0], ["x", "y", 0], [None, None, 0]])]]
-    statement.before_commits = [other(table, add=["theirs"], remove=True, blind=False)]
+    statement.before_commits = [later(table, all_removed, one_row("theirs"), is_blind=False)]
     wider = schema_json(a="integer", b="string", v="variant")
     write(table, statement, 1, mode="Complete", schema=wider, mergeSchema="true")
     assert len(statement.specifications) == 2
@@ -197,7 +169,7 @@ def test_a_batch_that_lost_brings_the_features_of_its_columns(table, statement):
 
 def test_columns_that_the_rows_never_had_may_go_away(table, statement):
     statement.written = [files("lost"), [data_file("mine.parquet", 2, [[1, 5, 0]])]]
-    statement.before_commits = [other(table, change=without_b)]
+    statement.before_commits = [later(table, redefined(without_b))]
     assert write(table, statement, schema=schema_json(a="integer"))["version"] == 2
     assert live(table) == ["mine.parquet"]
     # The plan of the rows still has the column.
@@ -215,7 +187,7 @@ def test_files_of_a_run_that_was_killed_do_not_matter(tmp_path, statement):
 
 def test_a_new_constraint_is_checked(table, statement):
     statement.written = [files("unproven", low=1), files("checked", low=4)]
-    statement.before_commits = [other(table, change=constrained)]
+    statement.before_commits = [later(table, redefined(constrained))]
     assert write(table, statement)["version"] == 2
     assert len(statement.specifications) == 2
     assert statement.discarded == 1
@@ -224,7 +196,7 @@ def test_a_new_constraint_is_checked(table, statement):
 
 def test_a_dropped_column_ends_the_batch(table, statement):
     statement.written = [files("mine")]
-    statement.before_commits = [other(table, change=without_b)]
+    statement.before_commits = [later(table, redefined(without_b))]
     with pytest.raises(HeadwaterError, match="b") as caught:
         write(table, statement)
     assert caught.value.condition == "DELTA_METADATA_CHANGED"
@@ -237,7 +209,7 @@ def test_rows_of_the_table_itself_are_no_blind_append(table, statement):
     assert write(table, statement, reads_table=True)["version"] == 1
     assert not actions(table, 1, "commitInfo")[0]["isBlindAppend"]
     statement.written = [files("more")]
-    statement.before_commits = [other(table, add=["theirs"], blind=False)]
+    statement.before_commits = [later(table, one_row("theirs"), is_blind=False)]
     with pytest.raises(HeadwaterError) as caught:
         write(table, statement, 1, reads_table=True)
     assert caught.value.condition == "DELTA_CONCURRENT_APPEND"
@@ -247,12 +219,12 @@ def test_rows_of_the_table_itself_are_no_blind_append(table, statement):
 def test_the_same_batch_of_a_run_that_was_stopped(table, statement):
     """It commits while the next run of the query commits it, too."""
     statement.written = [files("mine")]
-    statement.before_commits = [other(table, add=["theirs"], app=("q", 0))]
+    statement.before_commits = [later(table, one_row("theirs"), SetTransaction("q", 0))]
     assert write(table, statement)["skipped"] is True
     assert statement.discarded == 1
     assert live(table) == ["theirs"]
     statement.written = [files("mine")]
-    statement.before_commits = [other(table, app=("q", 1))]
+    statement.before_commits = [later(table, SetTransaction("q", 1))]
     with pytest.raises(HeadwaterError) as caught:
         write(table, statement, 2)
     assert caught.value.condition == "DELTA_CONCURRENT_TRANSACTION"

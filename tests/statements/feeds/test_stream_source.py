@@ -12,8 +12,8 @@ from headwater.basics.errors import HeadwaterError
 from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.snapshot import load_snapshot
 from headwater.stores import LocalStore
-from headwater.transaction import Provenance, Transaction, wait_for_maintenance
-from support.commits import add_file
+from headwater.transaction import wait_for_maintenance
+from support.commits import add_file, commit
 from support.requests import called, create_request, create_table, schema_json
 
 open_stream, stream_end, stream_committed, alter_table = map(
@@ -219,13 +219,13 @@ class TestChangesThatFollowEachOther:
 
     def test_up_to_the_first_commit_with_files(self, table, tmp_path, statement, reader):
         rename(table, statement, "b", "y")
-        append(table)
+        commit(table, add_file("f"))
         rename(table, statement, "y", "z")
         assert reader(statement) == ["x", "y"]
         assert [entry["deltaCommitVersion"] for entry in self.entries(tmp_path)] == [0, 1, 2]
 
     def test_not_after_a_commit_with_files(self, table, tmp_path, statement, reader):
-        append(table)
+        commit(table, add_file("f"))
         rename(table, statement, "b", "y")
         assert reader(statement) == ["x", "b"]
         assert len(self.entries(tmp_path)) == 2
@@ -238,7 +238,7 @@ class TestChangesThatFollowEachOther:
 
     def test_the_stream_goes_on_from_where_it_was(self, table, tmp_path, statement, reader):
         rename(table, statement, "b", "y")
-        append(table)
+        commit(table, add_file("f"))
         reader(statement)
         opened = open_stream(
             asked(
@@ -259,9 +259,3 @@ class TestChangesThatFollowEachOther:
             stream_committed({"stream": opened["stream"], "end": offset}, statement)
         assert [size for size in sizes if size] == [100]
         assert (json.loads(offset)["reservoirVersion"], json.loads(offset)["index"]) == (4, -1)
-
-
-def append(path):
-    txn = Transaction(path, LocalStore(), load_snapshot(path, LocalStore()))
-    txn.add([add_file("f")])
-    txn.commit(Provenance("WRITE", {"mode": "Append"}))

@@ -14,7 +14,7 @@ from headwater.basics.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.protocol.actions import AddFile, RemoveFile
 from headwater.statements.running.opening import open_snapshot
-from headwater.transaction import Provenance, Transaction
+from support.commits import commit, later
 from support.requests import actions, called, create_request, create_table, schema_json
 
 STATS = {
@@ -32,21 +32,13 @@ def table(tmp_path, statement):
     properties = {"delta.enableDeletionVectors": "true", "delta.enableRowTracking": "true"}
     create_table(create_request(path, schema_json(a="integer", s="string"), properties=properties), statement)
     wrong = json.dumps({**STATS, "maxValues": {"a": 1}, "nullCount": {}})
-    commit(path, statement, adds=[file(path, "f 1.parquet"), file(path, "f2.parquet", wrong)])
+    commit(path, file(path, "f 1.parquet"), file(path, "f2.parquet", wrong))
     return path
 
 
 def file(path, name, stats='{"numRecords":2}'):
     pq.write_table(pa.table({"a": pa.array([1, 2], pa.int32()), "s": ["x", "y"]}), path / name)
     return AddFile(name.replace(" ", "%20"), {}, (path / name).stat().st_size, 5, True, stats, {"k": "v"})
-
-
-def commit(path, statement, adds=(), removes=()):
-    snapshot = open_snapshot(str(path), statement)
-    txn = Transaction(snapshot.table_path, snapshot.store, snapshot)
-    txn.add(adds)
-    txn.remove(removes)
-    txn.commit(Provenance("WRITE"))
 
 
 def compute(path, statement, columns=None):
@@ -72,7 +64,7 @@ def test_files_are_added_again_as_they_are_but_for_statistics(table, statement):
 def test_right_statistics_are_not_committed_again(table, statement):
     version = compute(table, statement)
     assert compute(table, statement) == version
-    commit(table, statement, adds=[file(table, "f3.parquet")])
+    commit(table, file(table, "f3.parquet"))
     assert [add["path"] for add in actions(table, compute(table, statement), "add")] == ["f3.parquet"]
 
 
@@ -110,7 +102,7 @@ def test_decimals_keep_their_digits(tmp_path, statement, precision, scale, digit
     wrong = right.replace(f'"b":{digits}', f'"b":{float(digits) * (1 + 1e-15)}')
     assert wrong != right
     add = AddFile("f.parquet", {}, (path / "f.parquet").stat().st_size, 5, True, wrong, {})
-    commit(path, statement, adds=[add])
+    commit(path, add)
     version = compute(path, statement, columns)
     if columns == [["a"]]:  # which is right
         assert version == 1
@@ -123,7 +115,7 @@ def test_named_columns_leave_the_digits_of_others(tmp_path, statement):
     path = tmp_path / "t"
     create_table(create_request(path, schema_json(a="integer", s="decimal(38,18)")), statement)
     stats = '{"numRecords":2,"minValues":{"s":0.10000000000000000001},"maxValues":{"s":12345678901234567.12}}'
-    commit(path, statement, adds=[file(path, "f.parquet", stats)])
+    commit(path, file(path, "f.parquet", stats))
     (add,) = actions(path, compute(path, statement, [["a"]]), "add")
     assert '"minValues":{"s":0.10000000000000000001,"a":1}' in add["stats"]
     assert '"maxValues":{"s":12345678901234567.12,"a":2}' in add["stats"]
@@ -133,7 +125,7 @@ def test_columns_without_statistics_are_refused_by_name(tmp_path, statement):
     path = tmp_path / "t"
     properties = {"delta.dataSkippingStatsColumns": "a"}
     create_table(create_request(path, schema_json(a="integer", s="string"), properties=properties), statement)
-    commit(path, statement, adds=[file(path, "f.parquet")])
+    commit(path, file(path, "f.parquet"))
     with pytest.raises(HeadwaterError) as caught:
         compute(path, statement, [["s"]])
     assert caught.value.condition == "HEADWATER_COLUMN_WITHOUT_STATISTICS"
@@ -147,7 +139,7 @@ def test_bounds_of_files_with_deleted_rows_are_not_tight(table, statement):
 
     (vector,) = deletion_vectors.write_file([BitMap64([1])], snapshot.table_path, snapshot.store)
     marked = replace(file(table, "f2.parquet"), deletion_vector=vector)
-    commit(table, statement, adds=[marked], removes=[RemoveFile("f2.parquet", 1, True)])
+    commit(table, marked, RemoveFile("f2.parquet", 1, True))
     adds = {add["path"]: add for add in actions(table, compute(table, statement), "add")}
     assert json.loads(adds["f2.parquet"]["stats"]) == {**STATS, "tightBounds": False}
     assert adds["f2.parquet"]["deletionVector"]["cardinality"] == 1
@@ -155,8 +147,8 @@ def test_bounds_of_files_with_deleted_rows_are_not_tight(table, statement):
 
 
 def test_a_writer_that_removes_a_file_meanwhile_is_no_conflict(table, statement):
-    gone = [lambda: commit(table, statement, removes=[RemoveFile("f2.parquet", 1, True)])]
-    more = [lambda: commit(table, statement, adds=[file(table, "f3.parquet")])]
+    gone = [later(table, RemoveFile("f2.parquet", 1, True))]
+    more = [lambda: commit(table, file(table, "f3.parquet"))]
     statement.before_commits = [*gone, *more]
     version = compute(table, statement)
     assert version == 4

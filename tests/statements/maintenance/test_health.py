@@ -15,15 +15,12 @@ from typer.testing import CliRunner
 from headwater.basics.errors import HeadwaterError
 from headwater.cli import main as cli
 from headwater.log.checkpoint_writing import write_checkpoint
-from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, DeletionVector, Protocol
 from headwater.statements.maintenance.findings import findings
 from headwater.statements.maintenance.health import HEALTH_SCHEMA, SECTIONS, by_section, health
 from headwater.statements.maintenance.layouts import Settings
 from headwater.statements.reads.loading import describe
-from headwater.stores import LocalStore
-from headwater.transaction import Provenance, Transaction
-from support.commits import add_file, create, remove_file
+from support.commits import add_file, commit, create, newest, remove_file, write_commit
 from support.recording_statement import RecordingStatement
 from support.requests import alter_table, called
 
@@ -33,20 +30,13 @@ HOUR = 3600
 VECTOR = DeletionVector("u", "ab^-aqEH.-t@S}K{vb[*k^", 36, 4, 1)
 
 
-def commit(path, add=(), remove=()):
-    txn = Transaction(str(path), LocalStore(), load_snapshot(str(path), LocalStore()))
-    txn.add(add)
-    txn.remove(remove)
-    return txn.commit(Provenance("WRITE"))
-
-
 def large(name, low, high, day=None, vector=None):
     small = add_file(name, low, high, day)
     return AddFile(name, small.partition_values, 2 << 30, 1, True, small.stats, deletion_vector=vector)
 
 
 def of(path, *conditions, settings=None):
-    found = health(load_snapshot(str(path), LocalStore()), settings or Settings(), conditions)
+    found = health(newest(path), settings or Settings(), conditions)
     return by_section(found)
 
 
@@ -54,8 +44,8 @@ def of(path, *conditions, settings=None):
 def path(tmp_path):
     """Two small files, a large one, and a large one with 4 of 10 rows deleted. No data file is there."""
     create(str(tmp_path), protocol=VECTORS)
-    commit(tmp_path, [add_file("a", 0, 9), add_file("b", 10, 19)])
-    commit(tmp_path, [large("c", 5, 14), large("d", 30, 39, vector=VECTOR)])
+    commit(tmp_path, add_file("a", 0, 9), add_file("b", 10, 19))
+    commit(tmp_path, large("c", 5, 14), large("d", 30, 39, vector=VECTOR))
     return tmp_path
 
 
@@ -101,7 +91,7 @@ def test_depth_and_what_predicates_read(path):
 
 def test_partitions_are_counted(tmp_path):
     create(str(tmp_path), partitioned=True)
-    commit(tmp_path, [add_file("x", day="1"), add_file("y", day="1"), add_file("z", day="2")])
+    commit(tmp_path, add_file("x", day="1"), add_file("y", day="1"), add_file("z", day="2"))
     found = of(tmp_path, "day = '1'")
     assert found["files"]["partitions"] == 2
     assert (found["optimize"]["filesRemoved"], found["optimize"]["filesAdded"]) == (2, 1)
@@ -112,8 +102,8 @@ def test_the_log_and_its_checkpoint(path):
     before = of(path)["log"]
     assert before["lastCheckpoint"] is None
     assert (before["commits"], before["commitsSinceLastCheckpoint"], before["earliestVersion"]) == (3, 3, 0)
-    write_checkpoint(load_snapshot(str(path), LocalStore()))
-    commit(path, [add_file("e")])
+    write_checkpoint(newest(path))
+    commit(path, add_file("e"))
     after = of(path)["log"]
     assert (after["lastCheckpoint"], after["commitsSinceLastCheckpoint"], after["commits"]) == (2, 1, 4)
     assert after["bytes"] == sum(f.stat().st_size for f in (path / "_delta_log").rglob("*") if f.is_file())
@@ -124,16 +114,16 @@ def test_the_log_and_its_checkpoint(path):
 def test_what_vacuum_would_do(tmp_path):
     """Of two removed files, one is beyond the retention."""
     create(str(tmp_path), delta_deletedFileRetentionDuration="interval 10 hours")
-    commit(tmp_path, [add_file("a"), add_file("b"), add_file("c")])
+    commit(tmp_path, add_file("a"), add_file("b"), add_file("c"))
     now = time.time()
     old, new = (
         replace(remove_file(name), deletion_timestamp=int((now - hours * HOUR) * 1000))
         for name, hours in (("a", 20), ("b", 1))
     )
-    commit(tmp_path, remove=[old])
+    commit(tmp_path, old)
     for version, hours in ((0, 30), (1, 25), (2, 20)):
         os.utime(tmp_path / f"_delta_log/{version:020}.json", (now - hours * HOUR,) * 2)
-    commit(tmp_path, remove=[new])
+    commit(tmp_path, new)
     assert of(tmp_path)["vacuum"] == {
         "retentionHours": 10.0,
         "filesDeleted": 1,
@@ -243,13 +233,12 @@ def test_where_there_is_no_table(tmp_path):
 
 @pytest.mark.parametrize("domain", ["no JSON", "[]", '{"clusteringColumns":"a"}'])
 def test_a_damaged_clustering_domain_has_an_error_and_can_be_replaced(path, domain):
-    newest = load_snapshot(str(path), LocalStore()).version
     action = {"domainMetadata": {"domain": "delta.clustering", "configuration": domain, "removed": False}}
-    (path / f"_delta_log/{newest + 1:020d}.json").write_text(json.dumps(action))
+    write_commit(path, newest(path).version + 1, action)
     with pytest.raises(HeadwaterError) as refused:
         CliRunner().invoke(cli.app, ["health", str(path)], catch_exceptions=False)
     assert refused.value.condition == "HEADWATER_CLUSTERING_UNREADABLE"
-    assert describe(load_snapshot(str(path), LocalStore())).clustering_columns is None
+    assert describe(newest(path)).clustering_columns is None
     change = {"kind": "cluster_by", "columns": []}
     alter_table({"table": str(path), "name": "t", "changes": [change]}, RecordingStatement())
     assert of(path)["clustering"]["columns"] == []

@@ -6,8 +6,7 @@ from headwater.basics.errors import HeadwaterError
 from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.protocol.actions import AddFile
 from headwater.statements.running.opening import CACHE, open_snapshot
-from headwater.transaction import Provenance, Transaction
-from support.commits import edit_log
+from support.commits import commit, edit_log
 from support.requests import actions, alter_table, called, check_same_schema, create_request, create_table, schema_json
 
 
@@ -332,13 +331,10 @@ def test_files_added_again_keep_statistics_that_a_checkpoint_has_as_columns_only
     properties = {"delta.checkpoint.writeStatsAsJson": "false", "delta.checkpoint.writeStatsAsStruct": "true"}
     create_table(create_request(path, schema_json(a="integer"), properties=properties), statement)
     stats = '{"numRecords":3,"minValues":{"a":1},"maxValues":{"a":2},"nullCount":{"a":1}}'
-    snapshot = open_snapshot(str(path), statement)
-    txn = Transaction(snapshot.table_path, snapshot.store, snapshot)
-    txn.add([AddFile("f.parquet", {}, 1, 1, True, stats)])
-    write_checkpoint(txn.commit(Provenance("WRITE")).snapshot)
+    write_checkpoint(commit(path, AddFile("f.parquet", {}, 1, 1, True, stats)).snapshot)
     for version in (0, 1):
         (path / "_delta_log" / f"{version:020d}.json").unlink()
-    CACHE.forget(snapshot.table_path)
+    CACHE.forget(str(path))
     alter(path, statement, set_property("delta.enableRowTracking", "true"))
     (again,) = actions(path, 3, "add")
     assert json.loads(again["stats"]) == json.loads(stats)

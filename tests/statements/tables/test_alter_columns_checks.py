@@ -8,13 +8,10 @@ from typing import Any
 import pytest
 
 from headwater.basics.errors import HeadwaterError
-from headwater.log.snapshot import load_snapshot
-from headwater.protocol.actions import AddFile
 from headwater.protocol.column_metadata import DECLARED_TYPE
 from headwater.protocol.types import PrimitiveType, StructField, StructType
 from headwater.schema.declared import as_stored, with_declared
-from headwater.stores import LocalStore
-from headwater.transaction import Provenance, Transaction
+from support.commits import commit, newest, one_row
 from support.requests import alter_table, create_request, create_table, schema_json
 
 NESTED = json.dumps(
@@ -26,10 +23,6 @@ NESTED = json.dumps(
         ],
     }
 )
-
-
-def newest(path):
-    return load_snapshot(str(path), LocalStore())
 
 
 def replaced_by(*fields):
@@ -45,10 +38,7 @@ def replaced_by(*fields):
 def test_replace_columns_looks_at_the_rows_for_a_new_not_null(tmp_path, statement):
     path = tmp_path / "t"
     create_table(create_request(path, NESTED), statement)
-    snapshot = newest(path)
-    txn = Transaction(snapshot.table_path, snapshot.store, snapshot)
-    txn.add([AddFile("x.parquet", {}, 1, 1, True, '{"numRecords":1}')])
-    txn.commit(Provenance("WRITE"))
+    commit(path, one_row("x.parquet"))
     looked: list[Any] = []
     statement.query = looked.append
     alter_table({"table": str(path), "name": "t", "changes": replaced_by(("a", False))}, statement)
@@ -81,10 +71,7 @@ def test_row_tracking_that_was_suspended_is_enabled(tmp_path, statement):
     path = tmp_path / "t"
     properties = {"delta.feature.rowTracking": "supported", "delta.rowTrackingSuspended": "true"}
     create_table(create_request(path, NESTED, properties=properties), statement)
-    snapshot = newest(path)
-    txn = Transaction(snapshot.table_path, snapshot.store, snapshot)
-    txn.add([AddFile("x.parquet", {}, 1, 1, True, '{"numRecords":1}')])
-    txn.commit(Provenance("WRITE"))
+    commit(path, one_row("x.parquet"))
     changes = [
         {"kind": "set_property", "key": "delta.rowTrackingSuspended", "value": "false"},
         {"kind": "set_property", "key": "delta.enableRowTracking", "value": "true"},

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from headwater.basics.errors import HeadwaterError
-from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile
-from headwater.stores import LocalStore
-from headwater.transaction import Provenance, Transaction
+from support.commits import commit, later, newest, one_row
 from support.requests import actions, alter_table, create_request, create_table, data_file, schema_json
 
 
@@ -23,7 +22,7 @@ def table(tmp_path, statement):
 
 def alter(path, statement, *changes):
     alter_table({"table": str(path), "name": "t", "changes": list(changes)}, statement)
-    return load_snapshot(str(path), LocalStore())
+    return newest(path)
 
 
 def prop(key, value):
@@ -42,27 +41,15 @@ def check(name, sql):
     return {"kind": "add_constraint", "constraint": {"kind": "check", "name": name, "expression": sql}}
 
 
-def append(path, stats):
-    """Another writer's append of one file."""
-
-    def commit():
-        snapshot = load_snapshot(str(path), LocalStore())
-        txn = Transaction(snapshot.table_path, snapshot.store, snapshot)
-        txn.add([AddFile(f"{snapshot.version}.parquet", {}, 1, 1, True, stats)])
-        txn.commit(Provenance("WRITE"))
-
-    return commit
-
-
 @pytest.mark.parametrize(
     "change", [prop("k", "1"), column("c"), comment("a", "x"), {"kind": "cluster_by", "columns": [["a"]]}]
 )
 def test_an_append_meanwhile_is_no_reason_to_begin_again(table, statement, change):
-    statement.before_commits = [append(table, '{"numRecords":1}')]
+    statement.before_commits = [later(table, one_row("theirs"))]
     alter(table, statement, change)
     assert len(statement.begun) == 3  # CREATE TABLE, and the ALTER for both versions
     assert statement.discarded == 0
-    assert load_snapshot(str(table), LocalStore()).version == 2
+    assert newest(table).version == 2
 
 
 @pytest.mark.parametrize(
@@ -120,21 +107,22 @@ def test_two_alters_of_one_thing(table, statement, make_statement, mine, theirs,
     with pytest.raises(HeadwaterError, match=thing.replace("(", r"\(").replace(")", r"\)")) as raised:
         alter(table, statement, mine)
     assert raised.value.condition == condition
-    assert load_snapshot(str(table), LocalStore()).version == 1
+    assert newest(table).version == 1
 
 
 def test_a_constraint_that_loses_to_data_looks_at_what_was_added(table, statement, monkeypatch):
     looked: list[Any] = []
     statement.query = looked.append
-    append(table, '{"numRecords":1,"minValues":{"a":1},"maxValues":{"a":9},"nullCount":{"a":0}}')()
-    append(table, '{"numRecords":1}')()
-    statement.before_commits = [append(table, '{"numRecords":1}')]
+    stats = '{"numRecords":1,"minValues":{"a":1},"maxValues":{"a":9},"nullCount":{"a":0}}'
+    commit(table, replace(one_row("proven.parquet"), stats=stats))
+    commit(table, one_row("unproven.parquet"))
+    statement.before_commits = [later(table, one_row("theirs.parquet"))]
     alter(table, statement, check("x", "a > 0"))
     assert len(looked) == 2
     # The file whose statistics prove it is never read, and a file that was read is not read again.
     assert [[row[0].rpartition("/")[2] for row in files] for _, _, files in statement.relations] == [
-        ["1.parquet"],
-        ["2.parquet"],
+        ["unproven.parquet"],
+        ["theirs.parquet"],
     ]
     assert actions(table, 4, "commitInfo")[0]["operation"] == "ADD CONSTRAINT"
 
@@ -149,25 +137,14 @@ def _add(name, partition_values):
     return AddFile(name, partition_values, 100, 1, True, '{"numRecords":10}')
 
 
-def commits(path, *files):
-    def commit():
-        snapshot = load_snapshot(str(path), LocalStore())
-        txn = Transaction(snapshot.table_path, snapshot.store, snapshot)
-        for file in files:
-            txn.add_action(file)
-        txn.commit(Provenance("WRITE"))
-
-    return commit
-
-
 def test_a_table_that_loses_its_partitions_takes_along_what_others_commit(tmp_path, statement):
     path = _partitioned(tmp_path, statement)
-    commits(path, _add("1.parquet", {"b": "x"}), _add("2.parquet", {"b": None}))()
+    commit(path, _add("1.parquet", {"b": "x"}), _add("2.parquet", {"b": None}))
     statement.written = [
         [data_file(f"part-00000-{name}", rows, [[1, 9, 0], ["a", "b", 0]])]
         for name, rows in (("both", 20), ("third", 10))
     ]
-    statement.before_commits = [commits(path, _add("3.parquet", {"b": "y"}))]
+    statement.before_commits = [later(path, _add("3.parquet", {"b": "y"}))]
     after = alter(path, statement, {"kind": "cluster_by", "columns": [["a"]]})
     assert after.partition_columns == []
     assert sorted(after.files["path"].to_pylist()) == ["part-00000-both", "part-00000-third"]
@@ -186,5 +163,5 @@ def test_a_table_does_not_lose_its_partitions_twice(tmp_path, statement, make_st
     after = alter(path, statement, {"kind": "cluster_by", "columns": [["a"]]})
     assert after.version == 1
     with pytest.raises(HeadwaterError, match="part-00000") as raised:
-        commits(path, _add("part-00000-x.parquet", {"b": "x"}))()
+        commit(path, _add("part-00000-x.parquet", {"b": "x"}))
     assert raised.value.condition == "HEADWATER_PARTITION_VALUES_MISMATCH"

@@ -12,14 +12,13 @@ from pyroaring import BitMap64
 from headwater.basics.errors import HeadwaterError
 from headwater.log import deletion_vectors
 from headwater.log.checkpoint_writing import write_checkpoint
-from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import AddFile, RemoveFile, SetTransaction
 from headwater.protocol.features import FEATURES
 from headwater.statements.maintenance.file_rewrites import OldTypes
 from headwater.statements.tables.feature_traces import REMOVALS
 from headwater.stores import LocalStore
-from headwater.transaction import Provenance, Transaction, wait_for_maintenance
-from support.commits import edit_log
+from headwater.transaction import wait_for_maintenance
+from support.commits import commit, edit_log, later, live, newest
 from support.requests import actions, alter_table, called, create_request, create_table, data_file, schema_json
 
 run = called("drop_feature")
@@ -29,10 +28,6 @@ ROWS = '{"numRecords":10}'
 def drop(path, statement, feature, truncate_history=False):
     arguments = {"feature": feature, "truncateHistory": truncate_history}
     return run({"table": str(path), "name": "t", "arguments": arguments}, statement)
-
-
-def snapshot(path):
-    return load_snapshot(str(path), LocalStore())
 
 
 @pytest.fixture
@@ -46,19 +41,6 @@ def make(tmp_path, statement):
     return create
 
 
-def commits(path, *files, operation="WRITE"):
-    """Another writer's commit."""
-
-    def commit():
-        now = snapshot(path)
-        txn = Transaction(now.table_path, now.store, now)
-        for file in files:
-            txn.add_action(file)
-        txn.commit(Provenance(operation))
-
-    return commit
-
-
 def add(name, **more):
     return AddFile(name, {}, 100, 1, True, ROWS, **more)
 
@@ -69,17 +51,17 @@ def sets(path, statement, key, value):
 
 
 def names(path):
-    return sorted(snapshot(path).protocol.writer_features or ())
+    return sorted(newest(path).protocol.writer_features or ())
 
 
 def operations(path):
-    return [actions(path, v, "commitInfo")[0]["operation"] for v in range(snapshot(path).version + 1)]
+    return [actions(path, v, "commitInfo")[0]["operation"] for v in range(newest(path).version + 1)]
 
 
 def with_vector(path, name="a.parquet", gone=(1,)):
     """A file with a deletion vector in a file of its own; returns that file's name."""
     vector = deletion_vectors.write_file([BitMap64(gone)], str(path), LocalStore())[0]
-    commits(path, add(name, deletion_vector=vector))()
+    commit(path, add(name, deletion_vector=vector))
     return deletion_vectors.absolute_location(vector, str(path)).rpartition("/")[2]
 
 
@@ -97,24 +79,24 @@ def test_only_the_last_commit_is_announced(make, statement):
 
 def test_files_with_vectors_are_rewritten_and_their_vectors_kept(make, statement):
     path = make(enableDeletionVectors="true")
-    commits(path, add("plain.parquet"))()
+    commit(path, add("plain.parquet"))
     vector = with_vector(path)
     all_gone = with_vector(path, "gone.parquet", range(10))
     statement.written = [[data_file("part-00000-new.parquet", 9, [[1, 9, 0]])]]
     drop(path, statement, "deletionVectors")
-    assert sorted(snapshot(path).files["path"].to_pylist()) == ["part-00000-new.parquet", "plain.parquet"]
+    assert live(path) == ["part-00000-new.parquet", "plain.parquet"]
     assert [[row[0].rpartition("/")[2] for row in files] for _, _, files in statement.relations] == [
         ["a.parquet", "gone.parquet"]
     ]
     kept = [a for a in actions(path, 6, "remove") if "deletionVector" not in a]
     assert {file["path"] for file in kept} == {vector, all_gone}
     assert {file["dataChange"] for file in kept} == {False}
-    assert "delta.enableDeletionVectors" not in snapshot(path).metadata.configuration
+    assert "delta.enableDeletionVectors" not in newest(path).metadata.configuration
     # Vectors whose data files went long ago are of no use to anyone.
     statement.written = []
     sets(path, statement, "delta.deletedFileRetentionDuration", "0 seconds")()
     sets(path, statement, "delta.feature.deletionVectors", "supported")()
-    version = snapshot(path).version
+    version = newest(path).version
     old = with_vector(path, "old.parquet", range(10))
     drop(path, statement, "deletionVectors")
     assert operations(path)[version + 2 :] == ["REORG", *["Empty Commit"] * 3, "DROP FEATURE"]
@@ -127,7 +109,7 @@ def test_a_lost_row_is_an_error_and_the_files_stay(make, statement):
     statement.written = [[data_file("part-00000-new.parquet", 8, [[1, 9, 0]])]]
     with pytest.raises(HeadwaterError, match="have 9 rows, but 8 were read"):
         drop(path, statement, "deletionVectors")
-    assert snapshot(path).files["path"].to_pylist() == ["a.parquet"]
+    assert newest(path).files["path"].to_pylist() == ["a.parquet"]
     assert "deletionVectors" in names(path)
 
 
@@ -139,30 +121,30 @@ def test_a_writer_that_takes_a_file_away_meanwhile(make, statement):
         [data_file("part-00000-1.parquet", 18, [[1, 9, 0]])],
         [data_file("part-00000-2.parquet", 9, [[1, 9, 0]])],
     ]
-    vector = next(file for file in snapshot(path).files.to_pylist() if file["path"] == "a.parquet")["deletion_vector"]
+    vector = next(file for file in newest(path).files.to_pylist() if file["path"] == "a.parquet")["deletion_vector"]
     gone = RemoveFile("a.parquet", int(time.time() * 1000), True, deletion_vector=_descriptor(vector))
-    statement.before_commits = [lambda: None, commits(path, gone)]
+    statement.before_commits = [lambda: None, later(path, gone)]
     drop(path, statement, "deletionVectors")
-    assert snapshot(path).files["path"].to_pylist() == ["part-00000-2.parquet"]
+    assert newest(path).files["path"].to_pylist() == ["part-00000-2.parquet"]
     assert statement.discarded == 1  # what was written for the lost race alone
     assert len(statement.relations) == 2
 
 
 def test_mapping_that_loses_to_an_append_copies_what_is_new(make, statement):
     path = make(columnMapping__mode="name")
-    commits(path, add("a.parquet"), add("b.parquet"))()
+    commit(path, add("a.parquet"), add("b.parquet"))
     statement.written = [
         [data_file(f"part-00000-{name}", rows, [[1, 9, 0]])] for name, rows in (("ab", 20), ("c", 10), ("d", 10))
     ]
     kept = add("b.parquet")
     gone = RemoveFile("a.parquet", int(time.time() * 1000), True)
-    statement.before_commits = [commits(path, add("c.parquet")), commits(path, gone)]
+    statement.before_commits = [later(path, add("c.parquet")), later(path, gone)]
     statement.written.append([data_file("part-00000-b", 10, [[1, 9, 0]])])
     statement.written[2] = statement.written.pop()
     drop(path, statement, "columnMapping")
     copied = [[row[0].rpartition("/")[2] for row in files] for _, _, files in statement.relations]
     assert copied == [["a.parquet", "b.parquet"], ["c.parquet"], [kept.path]]
-    assert sorted(snapshot(path).files["path"].to_pylist()) == ["part-00000-b", "part-00000-c"]
+    assert live(path) == ["part-00000-b", "part-00000-c"]
     assert statement.discarded == 0
 
 
@@ -174,9 +156,9 @@ def _descriptor(value):
 
 def test_an_append_moves_the_last_commit(make, statement):
     path = make(feature__vacuumProtocolCheck="supported")
-    statement.before_commits = [lambda: None] * 3 + [commits(path, add("x.parquet"))]
+    statement.before_commits = [lambda: None] * 3 + [later(path, add("x.parquet"))]
     drop(path, statement, "vacuumProtocolCheck")
-    now = snapshot(path)
+    now = newest(path)
     assert operations(path)[4:] == ["WRITE", "DROP FEATURE"]
     assert now.metadata.configuration["delta.requireCheckpointProtectionBeforeVersion"] == str(now.version) == "5"
 
@@ -185,9 +167,9 @@ def test_an_append_moves_the_last_commit(make, statement):
 def test_a_commit_without_rows_moves_the_last_one(make, statement, rearranges):
     path = make(feature__vacuumProtocolCheck="supported")
     files = [AddFile("x.parquet", {}, 100, 1, False, ROWS)] if rearranges else [SetTransaction("app", 1)]
-    statement.before_commits = [lambda: None] * 3 + [commits(path, *files)]
+    statement.before_commits = [lambda: None] * 3 + [later(path, *files)]
     drop(path, statement, "vacuumProtocolCheck")
-    now = snapshot(path)
+    now = newest(path)
     assert operations(path)[4:] == ["WRITE", "DROP FEATURE"]
     assert now.metadata.configuration["delta.requireCheckpointProtectionBeforeVersion"] == str(now.version) == "5"
 
@@ -196,7 +178,7 @@ def test_vectors_that_a_rearrangement_brings_back(make, statement):
     path = make(feature__deletionVectors="supported")
     vector = deletion_vectors.write_file([BitMap64([1])], str(path), LocalStore())[0]
     again = AddFile("x.parquet", {}, 100, 1, False, ROWS, deletion_vector=vector)
-    statement.before_commits = [lambda: None] * 3 + [commits(path, again)]
+    statement.before_commits = [lambda: None] * 3 + [later(path, again)]
     with pytest.raises(HeadwaterError, match="files have deletion vectors again"):
         drop(path, statement, "deletionVectors")
     assert "deletionVectors" in names(path)
@@ -216,7 +198,7 @@ def test_two_that_drop_features_at_once(make, statement, make_statement):
     path = make(feature__vacuumProtocolCheck="supported", feature__v2Checkpoint="supported")
     statement.before_commits = [lambda: None] * 3 + [lambda: drop(path, make_statement(), "v2Checkpoint")]
     drop(path, statement, "vacuumProtocolCheck")
-    now = snapshot(path)
+    now = newest(path)
     assert names(path) == ["appendOnly", "checkpointProtection", "invariants"]
     assert now.metadata.configuration["delta.requireCheckpointProtectionBeforeVersion"] == str(now.version)
     # The same feature, dropped by another meanwhile, is what was asked for.
@@ -234,30 +216,30 @@ def test_a_feature_beside_its_preview(make, statement):
     drop(path, statement, "typeWidening-preview")
     assert "typeWidening" in names(path)
     assert "typeWidening-preview" not in names(path)
-    assert "typeChanges" in snapshot(path).metadata.schema_string  # the other one needs it
+    assert "typeChanges" in newest(path).metadata.schema_string  # the other one needs it
     drop(path, statement, "typeWidening")
-    assert "typeChanges" not in snapshot(path).metadata.schema_string
+    assert "typeChanges" not in newest(path).metadata.schema_string
 
 
 def test_row_ids_go_in_batches(make, make_statement):
     path = make(enableRowTracking="true")
     for number in range(3):
-        commits(path, add(f"{number}.parquet"))()
+        commit(path, add(f"{number}.parquet"))
     statement = make_statement({"spark.databricks.delta.rowTracking.backfill.maxNumFilesPerCommit": "2"})
     drop(path, statement, "rowTracking")
     assert operations(path)[4:] == ["SET TBLPROPERTIES", *["ROW TRACKING UNBACKFILL"] * 2, "DROP FEATURE"]
-    assert actions(path, snapshot(path).version, "domainMetadata")[0]["removed"] is True
+    assert actions(path, newest(path).version, "domainMetadata")[0]["removed"] is True
     drop(path, statement, "domainMetadata")
-    assert snapshot(path).protocol.min_writer_version == 2
+    assert newest(path).protocol.min_writer_version == 2
 
 
 def test_domains_that_nobody_owns_go_with_their_feature(make, statement):
     from headwater.protocol.actions import DomainMetadata
 
     path = make(feature__domainMetadata="supported")
-    commits(path, DomainMetadata("my.domain", "{}"))()
+    commit(path, DomainMetadata("my.domain", "{}"))
     drop(path, statement, "domainMetadata")
-    assert snapshot(path).domain_metadata == {}
+    assert newest(path).domain_metadata == {}
     assert operations(path)[2:] == ["DOMAIN METADATA CLEANUP", "DROP FEATURE"]
 
 
@@ -291,7 +273,7 @@ class TestHistory:
             "deletionVectors": lambda: with_vector(path, gone=range(10)),
         }
         version[feature]()
-        used = snapshot(path).version
+        used = newest(path).version
         with pytest.raises(HeadwaterError, match="WAIT_FOR_RETENTION_PERIOD"):
             drop(path, statement, feature, True)
         with pytest.raises(HeadwaterError, match="HISTORICAL_VERSIONS_EXIST") as raised:
@@ -307,12 +289,12 @@ class TestHistory:
 
     def test_a_checkpoint_that_is_left_counts(self, make, statement):
         path = make(checkpointPolicy="v2")
-        commits(path, add("a.parquet"))()
-        write_checkpoint(snapshot(path))
+        commit(path, add("a.parquet"))
+        write_checkpoint(newest(path))
         sets(path, statement, "delta.checkpointPolicy", "classic")()
         for version in range(2):
             (path / "_delta_log" / f"{version:020d}.json").unlink()
-        write_checkpoint(snapshot(path))
+        write_checkpoint(newest(path))
         with pytest.raises(HeadwaterError, match="HISTORICAL_VERSIONS_EXIST") as raised:
             drop(path, statement, "v2Checkpoint", True)
         assert raised.value.parameters["version"] == "1"
@@ -322,16 +304,16 @@ class TestHistory:
     )
     def test_a_v2_checkpoint_may_have_a_classic_name(self, make, statement, policy, trace):
         path = make(checkpointPolicy=policy, feature__v2Checkpoint="supported")
-        write_checkpoint(snapshot(path))
+        write_checkpoint(newest(path))
         (written,) = (path / "_delta_log").glob("*.checkpoint*.parquet")
         written.rename(path / "_delta_log" / f"{0:020d}.checkpoint.parquet")
         sets(path, statement, "delta.checkpointPolicy", "classic")()
-        assert REMOVALS["v2Checkpoint"].trace(snapshot(path)) == trace
+        assert REMOVALS["v2Checkpoint"].trace(newest(path)) == trace
 
     def test_that_never_used_the_feature_is_no_reason_to_wait(self, make, statement):
         path = make(feature__deletionVectors="supported")
         drop(path, statement, "deletionVectors", True)
-        assert snapshot(path).protocol.min_reader_version == 1
+        assert newest(path).protocol.min_reader_version == 1
         assert operations(path) == ["CREATE TABLE", "Empty Commit", "DROP FEATURE"]
 
 
@@ -365,8 +347,8 @@ def test_old_types_are_found_as_readers_find_columns(make, statement, mode, fiel
     widen(path, statement)
     rows = pa.table([pa.array([1], each.type) for each in fields], schema=pa.schema(fields))
     pq.write_table(rows, path / "f.parquet")
-    commits(path, AddFile("f.parquet", {}, (path / "f.parquet").stat().st_size, 1, True, '{"numRecords":1}'))()
-    assert OldTypes().files(snapshot(path)).num_rows == is_old
+    commit(path, AddFile("f.parquet", {}, (path / "f.parquet").stat().st_size, 1, True, '{"numRecords":1}'))
+    assert OldTypes().files(newest(path)).num_rows == is_old
 
 
 @pytest.mark.parametrize("lists", [pa.list_, pa.large_list])
@@ -378,8 +360,8 @@ def test_old_types_in_arrays(make, statement, lists, kind):
     change = {"kind": "column_type", "path": ["a", "element"], "type": '"long"'}
     alter_table({"table": str(path), "name": "t", "changes": [change]}, statement)
     pq.write_table(pa.table({"A": pa.array([[1]], lists(kind))}), path / "f.parquet")
-    commits(path, AddFile("f.parquet", {}, (path / "f.parquet").stat().st_size, 1, True, '{"numRecords":1}'))()
-    assert OldTypes().files(snapshot(path)).num_rows == (kind == pa.int32())
+    commit(path, AddFile("f.parquet", {}, (path / "f.parquet").stat().st_size, 1, True, '{"numRecords":1}'))
+    assert OldTypes().files(newest(path)).num_rows == (kind == pa.int32())
 
 
 @pytest.mark.parametrize(
@@ -390,7 +372,7 @@ def test_old_types_in_arrays(make, statement, lists, kind):
 def test_files_whose_types_cannot_be_read_are_named(make, statement, content, condition):
     path = make()
     widen(path, statement)
-    commits(path, add("f.parquet"))()
+    commit(path, add("f.parquet"))
     if content is not None:
         (path / "f.parquet").write_bytes(content)
     with pytest.raises(HeadwaterError, match=r"f\.parquet") as raised:
@@ -480,7 +462,7 @@ def test_nothing_is_left_of_what_a_feature_declares_as_its_own(make, statement, 
     asked |= {f"delta.feature.{name}": "supported"}
     path = make(**{key.removeprefix("delta.").replace(".", "__"): value for key, value in asked.items()})
     drop(path, statement, name, truncate_history=name == "checkpointProtection")
-    left = snapshot(path)
+    left = newest(path)
     assert not feature.is_left_in(left.metadata)
     assert not [known.name for known in feature.own_properties if left.definition.sets(known)]
     assert not left.domain_metadata.keys() & set(feature.own_domains)
@@ -497,4 +479,4 @@ def test_shapes(make, statement):
 def test_shapes_that_are_gone(make, statement):
     path = make(feature__geospatial="supported")
     drop(path, statement, "geospatial")
-    assert "geospatial" not in (snapshot(path).protocol.reader_features or ())
+    assert "geospatial" not in (newest(path).protocol.reader_features or ())

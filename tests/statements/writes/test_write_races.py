@@ -9,14 +9,10 @@ from dataclasses import replace
 import pytest
 
 from headwater.basics.errors import HeadwaterError
-from headwater.definition.requirements import protocol_for
-from headwater.log.snapshot import load_snapshot
-from headwater.protocol.actions import AddFile
 from headwater.protocol.types import PrimitiveType, StructField, StructType, schema_string
 from headwater.schema.identity import identity_columns
-from headwater.stores import LocalStore
-from headwater.transaction import Provenance, Transaction
 from headwater.transaction.queueing import queue_of
+from support.commits import later, live, newest, one_row, redefined
 from support.requests import actions, create_request, create_table, data_file, schema_json, truncate, write
 
 SCHEMA = schema_json(a="integer", b="string")
@@ -31,28 +27,6 @@ def make_table(tmp_path, statement):
         return path
 
     return make
-
-
-def newest(path):
-    return load_snapshot(str(path), LocalStore())
-
-
-def other(path, change=lambda metadata: metadata, *files, blind=True):
-    """Another writer's commit: of metadata, of files."""
-
-    def commit():
-        snapshot = newest(path)
-        txn = Transaction(snapshot.table_path, snapshot.store, snapshot)
-        metadata = change(snapshot.metadata)
-        txn.update_protocol(protocol_for(metadata, snapshot.protocol))
-        txn.update_metadata(metadata)
-        if not blind:
-            txn.read_whole_table()
-        values = dict.fromkeys(snapshot.partition_columns, "theirs")
-        txn.add(AddFile(name, values, 1, 1, True, '{"numRecords":1}') for name in files)
-        txn.commit(Provenance("OTHER"))
-
-    return commit
 
 
 def with_schema(change):
@@ -75,10 +49,6 @@ def files(number, low=1, high=5, columns=2):
     return [data_file(f"{number}.parquet", 2, statistics[:columns])]
 
 
-def live(path):
-    return sorted(newest(path).files["path"].to_pylist())
-
-
 def commented(metadata):
     return replace(metadata, description="text")
 
@@ -90,7 +60,7 @@ def constrained(metadata):
 def test_an_insert_is_not_run_again_for_a_comment(make_table, statement):
     path = make_table()
     statement.written = [files(1)]
-    statement.before_commits = [other(path, commented)]
+    statement.before_commits = [later(path, redefined(commented))]
     assert insert(path, statement) == 2
     assert (len(statement.specifications), len(statement.begun)) == (1, 3)  # one of them created the table
 
@@ -100,7 +70,7 @@ def test_an_insert_runs_again_unless_its_files_meet_a_new_constraint(make_table,
     """The second run has the constraint in its query."""
     path = make_table()
     statement.written = [files(1, low), files(2, low)]
-    statement.before_commits = [other(path, constrained)]
+    statement.before_commits = [later(path, redefined(constrained))]
     assert insert(path, statement) == 2
     assert live(path) == [f"{runs}.parquet"]
     assert ["raise_row_error" in s["query"] for s in statement.specifications] == [False, True][:runs]
@@ -119,7 +89,7 @@ def test_an_insert_runs_again_unless_its_files_meet_a_new_constraint(make_table,
 def test_an_insert_whose_columns_are_gone_fails_with_what_changed(make_table, statement, change, words):
     path = make_table(properties=MAPPED)
     statement.written = [files(1), files(2)]
-    statement.before_commits = [other(path, with_schema(change))]
+    statement.before_commits = [later(path, redefined(with_schema(change)))]
     with pytest.raises(HeadwaterError) as failed:
         insert(path, statement)
     assert failed.value.condition == "DELTA_METADATA_CHANGED"
@@ -131,7 +101,7 @@ def test_an_insert_whose_columns_are_gone_fails_with_what_changed(make_table, st
 def test_an_insert_runs_again_when_a_column_that_it_lacks_is_dropped(make_table, statement):
     path = make_table(properties=MAPPED)
     statement.written = [files(1), files(2, columns=1)]
-    statement.before_commits = [other(path, with_schema(lambda fields: [fields["a"]]))]
+    statement.before_commits = [later(path, redefined(with_schema(lambda fields: [fields["a"]])))]
     assert insert(path, statement, schema_json(a="integer")) == 2
     assert live(path) == ["2.parquet"]
 
@@ -177,7 +147,7 @@ def test_identity_values_of_two_inserts_are_never_the_same(make_table, statement
 def test_an_overwrite_that_lost_to_rows_replaces_those_too(make_table, statement, mode):
     path = make_table()
     statement.written = [files(1), files(2)]
-    statement.before_commits = [other(path, lambda metadata: metadata, "theirs", blind=False)]
+    statement.before_commits = [later(path, one_row("theirs"), is_blind=False)]
     assert insert(path, statement, mode=mode) == 2
     assert live(path) == ["2.parquet"]
     assert [a["path"] for a in actions(path, 2, "remove")] == ["theirs"]
@@ -186,7 +156,7 @@ def test_an_overwrite_that_lost_to_rows_replaces_those_too(make_table, statement
 def test_an_overwrite_of_what_it_reads_is_not_run_again(make_table, statement):
     path = make_table()
     statement.written = [files(1), files(2)]
-    statement.before_commits = [other(path, lambda metadata: metadata, "theirs", blind=False)]
+    statement.before_commits = [later(path, one_row("theirs"), is_blind=False)]
     with pytest.raises(HeadwaterError, match="DELTA_CONCURRENT_APPEND"):
         insert(path, statement, mode="overwrite", reads_table=True)
     assert live(path) == ["theirs"]
@@ -201,7 +171,7 @@ def test_a_partition_overwritten_from_the_table_depends_on_all_of_it(make_table,
     path = make_table(partitionColumns=["b"])
     for reads_table in (False, True):
         statement.written = [[data_file(f"b=x/{reads_table}.parquet", 2, [[1, 5, 0]], {"b": "x"})]]
-        statement.before_commits = [other(path, lambda metadata: metadata, f"theirs-{reads_table}", blind=False)]
+        statement.before_commits = [later(path, one_row(f"theirs-{reads_table}", b="theirs"), is_blind=False)]
         if reads_table:
             with pytest.raises(HeadwaterError, match="DELTA_CONCURRENT_APPEND"):
                 insert(path, statement, mode="dynamic", reads_table=True, version=2)
@@ -212,7 +182,7 @@ def test_a_partition_overwritten_from_the_table_depends_on_all_of_it(make_table,
 def test_an_insert_that_adds_columns_runs_again_after_another_change(make_table, statement):
     path = make_table()
     statement.written = [files(1, columns=3), files(2, columns=3)]
-    statement.before_commits = [other(path, commented)]
+    statement.before_commits = [later(path, redefined(commented))]
     wider = schema_json(a="integer", b="string", c="long")
     assert insert(path, statement, wider, mergeSchema="true") == 2
     assert (newest(path).schema.names, newest(path).metadata.description) == (["a", "b", "c"], "text")
@@ -223,7 +193,7 @@ def test_a_truncate_that_lost_to_rows_removes_those_too(make_table, statement):
     path = make_table()
     statement.written = [files(1)]
     insert(path, statement)
-    statement.before_commits = [other(path, lambda metadata: metadata, "theirs", blind=False)]
+    statement.before_commits = [later(path, one_row("theirs"), is_blind=False)]
     truncate({"table": str(path)}, statement)
     assert live(path) == []
 
@@ -232,7 +202,7 @@ def test_without_time_to_run_again_it_fails(make_table, make_statement):
     path = make_table()
     statement = make_statement({"spark.headwater.dml.retrySeconds": "0"})
     statement.written = [files(1)]
-    statement.before_commits = [other(path, constrained)]
+    statement.before_commits = [later(path, redefined(constrained))]
     with pytest.raises(HeadwaterError, match="the CHECK constraint c"):
         insert(path, statement)
 
@@ -246,7 +216,7 @@ def test_a_column_that_another_adds_is_null_in_the_rows(make_table, statement):
         fields = (*newest(path).schema, column)
         return replace(metadata, schema_string=schema_string(StructType(fields)))
 
-    statement.before_commits = [other(path, widened)]
+    statement.before_commits = [later(path, redefined(widened))]
     assert insert(path, statement) == 2
     assert live(path) == ["1.parquet"]
 
@@ -255,10 +225,10 @@ def test_an_insert_of_rows_of_the_table_is_no_blind_append(make_table, statement
     """Rows of another's blind append it need not have seen, but rows that another changed."""
     path = make_table()
     statement.written = [files(1), files(2), files(3)]
-    statement.before_commits = [other(path, commented, "theirs")]
+    statement.before_commits = [later(path, redefined(commented), one_row("theirs"))]
     assert insert(path, statement, reads_table=True) == 2
     assert actions(path, 2, "commitInfo")[0]["isBlindAppend"] is False
-    statement.before_commits = [other(path, commented, "more", blind=False)]
+    statement.before_commits = [later(path, redefined(commented), one_row("more"), is_blind=False)]
     with pytest.raises(HeadwaterError, match="DELTA_CONCURRENT_APPEND"):
         insert(path, statement, reads_table=True, version=2)
     assert live(path) == ["1.parquet", "more", "theirs"]
@@ -269,7 +239,7 @@ def test_an_insert_of_rows_of_the_table_is_no_blind_append(make_table, statement
 def test_rows_of_unknown_origin_replace_nothing_that_came_since(make_table, statement, mode):
     path = make_table()
     statement.written = [files(1), files(2)]
-    statement.before_commits = [other(path, constrained, "theirs", blind=False)]
+    statement.before_commits = [later(path, redefined(constrained), one_row("theirs"), is_blind=False)]
     request = {"table": str(path), "name": "t", "version": 0, "plan": 0, "schema": SCHEMA, "mode": mode, "options": {}}
     if mode == "append":
         write({**request, "rowsAreFixed": True}, statement)
