@@ -9,6 +9,7 @@ from pathlib import Path
 
 from headwater.protocol.properties import PROPERTIES
 from headwater.statements.registry import HANDLERS
+from support.documents import blocks, pages
 from support.paths import TESTS
 
 PACKAGE = TESTS.parent / "python/headwater"
@@ -89,3 +90,16 @@ def test_what_the_documents_call_missing_is_missing() -> None:
         found.append(match[1].lower().split(", "))
     assert found[0] == found[1]
     assert [name for name in found[0] if any(handler.startswith(name) for handler in HANDLERS)] == []
+
+
+def test_a_line_of_sql_in_the_documents_ends_with_its_statement() -> None:
+    """``spark-sql`` runs what a user types once a *line* ends in ``;``: with a comment after it, Enter runs nothing."""
+    found = [
+        f"{page.name}: {line}"
+        for page in pages()
+        for block in blocks(page, TESTS)
+        if block.language == "sql"
+        for line in block.text.splitlines()
+        if not line.startswith("--") and re.search(r";\s+\S", line)
+    ]
+    assert not found

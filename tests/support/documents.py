@@ -1,8 +1,8 @@
 """What the tests read in README and in the pages of ``docs``: blocks of code, and what their comments promise.
 
-A comment that begins with a number is a promise. ``-- 2 rows`` after a query is how many rows it has, after a DELETE,
-UPDATE or MERGE how many it changed; ``-- 3`` is the one value of a query, ``# 3`` (``// 3`` in Scala) the value of a
-line. In the blocks nothing is changed but the folder ``/tmp``, which belongs to all.
+A comment that begins with a number is a promise. ``-- 2 rows`` on a line above a query is how many rows it has, above a
+DELETE, UPDATE or MERGE how many it changed; ``-- 3`` is the one value of a query, ``# 3`` (``// 3`` in Scala) at the
+end of a line its value. In the blocks nothing is changed but the folder ``/tmp``, which belongs to all.
 
 Blocks under tabs are of one language each; what stands outside of tabs belongs to each of them.
 """
@@ -20,8 +20,8 @@ from support.paths import ROOT
 README = ROOT / "README.md"
 LANGUAGES = ("sql", "python", "scala")
 _FENCED = re.compile(r"^( *)```(sql|python|scala)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
-_END = re.compile(r";\s*(?:--\s*(.*))?$")
-_PROMISE = re.compile(r"(\d+)( rows?)?\b")
+_END = re.compile(r";\s*$")
+_PROMISE = re.compile(r"--\s*(\d+)( rows?)?\b")
 #: A line of Python or Scala, and the number it promises.
 PYTHON_PROMISE = re.compile(r"^(\S.*?)  # (\d+)$", re.MULTILINE)
 SCALA_PROMISE = re.compile(r"^(\S.*?) // (\d+)$", re.MULTILINE)
@@ -38,7 +38,7 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class Sql:
-    """A statement, and what a comment after it promises."""
+    """A statement, and what a comment above it promises."""
 
     text: str
     promised: int | None
@@ -78,15 +78,18 @@ def variants(found: list[Block]) -> dict[str, list[Block]]:
 
 def statements(block: str) -> list[Sql]:
     """The statements of a block of SQL."""
-    found, lines = [], []
+    found: list[Sql] = []
+    lines: list[str] = []
+    promise = None
     for line in block.splitlines():
-        if line.strip() and not line.startswith("--"):
+        if line.startswith("--"):
+            promise = promise or _PROMISE.match(line)
+        elif line.strip():
             lines.append(line)
         if end := _END.search(line):
-            promise = _PROMISE.match(end.group(1) or "")
             text = "\n".join([*lines[:-1], line[: end.start()]])
             found.append(Sql(text, int(promise.group(1)) if promise else None, bool(promise and promise.group(2))))
-            lines = []
+            lines, promise = [], None
     assert not lines, f"a block's last statement has no end: {lines}"
     return found
 
