@@ -1,0 +1,51 @@
+"""What the documents call absent is absent: each such claim is held by a registry of the package, or named here."""
+
+from __future__ import annotations
+
+import re
+
+from headwater.sql import elsewhere
+from headwater.tables import DeltaTable
+from support.documents import pages
+
+#: Rows of tables that say that something is not there, and sentences that say that a call fails for that reason.
+_ROW = re.compile(r"^\| (.*?) (?=\|)(?:.*\| not there\b|.*\bare not there\b)")
+_SENTENCE = re.compile(r"not (?:yet )?(?:implemented|supported)|raises? an error", re.IGNORECASE)
+_REFUSED = {statement.name for statement in elsewhere._STATEMENTS}
+
+#: Claims of no statement that the parser could refuse. A feature that comes must leave this list and its page.
+_UNREGISTERED = {
+    "Auto Loader",
+    "branches",
+    "Delta Sharing client",
+    "UniForm",
+    "views of the catalog",
+    "Windows",
+    "write-audit-publish",
+}
+
+
+def _claims() -> list[str]:
+    rows = [row[1] for page in pages() for line in page.read_text("utf-8").splitlines() if (row := _ROW.match(line))]
+    return [name.strip(" `") for row in rows for name in row.split(", ")]
+
+
+def test_what_is_not_there_is_refused_by_name() -> None:
+    found = _claims()
+    assert len(found) > 10
+    assert [name for name in found if name not in _REFUSED | _UNREGISTERED] == []
+    assert [name for name in _UNREGISTERED if name not in found] == []
+
+
+def test_no_method_that_exists_is_called_missing() -> None:
+    methods = {name for name in vars(DeltaTable) if not name.startswith("_")}
+    found = [
+        f"{page.name}: {name}"
+        for page in pages()
+        for paragraph in re.split(r"\n\n|\n(?=[-|])", page.read_text("utf-8"))
+        for sentence in re.split(r"(?<=\.)\s", paragraph)
+        if _SENTENCE.search(sentence)
+        for name in re.findall(r"`(?:DeltaTable\.)?(\w+)(?:\(\))?`", sentence)
+        if name in methods
+    ]
+    assert not found
