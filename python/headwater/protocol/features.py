@@ -352,7 +352,7 @@ FEATURES: Mapping[str, Feature] = {
             droppable=True,
             own_properties=(properties.MATERIALIZED_PARTITION_COLUMNS,),
             writes=True,
-            note="Writes the partition columns into data files, too; reads their values from the log.",
+            note="Writes the partition columns into data files as well; reads their values from the log.",
         ),
     )
 }
