@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.bridge.hadoop_files import failure_of
-from headwater.bridge.messages.trouble import StoreCause
+from headwater.bridge.messages.failures import StoreCause
 from headwater.stores.hadoop import ReplacedMeanwhile, RequestNotKnown, RequestPutOff
 
 S3 = "software.amazon.awssdk.services.s3.model.S3Exception"

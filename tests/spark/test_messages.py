@@ -22,6 +22,7 @@ from headwater.bridge.messages.callbacks import (
 )
 from headwater.bridge.messages.change import MergeTargetAnswer
 from headwater.bridge.messages.define import CommitAnswer, ParsedStatement, RowsAnswer
+from headwater.bridge.messages.failures import BegunCommit
 from headwater.bridge.messages.read import (
     AggregateAnswer,
     CallBounds,
@@ -29,7 +30,6 @@ from headwater.bridge.messages.read import (
     FileListAnswer,
     TableDescription,
 )
-from headwater.bridge.messages.trouble import BegunCommit
 from headwater.bridge.messages.write import ResolvedWrite, SavePlan
 
 _SCALARS: dict[Any, Any] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.bridge.messages.trouble import ExplainFailureRequest, JobCause, TableRead
+from headwater.bridge.messages.failures import ExplainFailureRequest, JobCause, TableRead
 from headwater.statements.failures import explain_failure
 
 TABLE = "gs://bucket/t"

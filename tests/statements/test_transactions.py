@@ -11,8 +11,8 @@ import pytest
 from headwater.basics import clock
 from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.define import TransactionArguments, TransactionRequest
+from headwater.bridge.messages.failures import BegunCommit, InTransactionRequest, RecoverCommitRequest
 from headwater.bridge.messages.read import ScanRequest, ScansRequest
-from headwater.bridge.messages.trouble import BegunCommit, InTransactionRequest, RecoverCommitRequest
 from headwater.groups.only_read import OnlyRead
 from headwater.groups.settling import SETTLER
 from headwater.log import groups

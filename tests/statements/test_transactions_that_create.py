@@ -17,7 +17,7 @@ from headwater.bridge.messages.define import (
     TransactionArguments,
     TransactionRequest,
 )
-from headwater.bridge.messages.trouble import BegunCommit, RecoverCommitRequest
+from headwater.bridge.messages.failures import BegunCommit, RecoverCommitRequest
 from headwater.groups.settling import SETTLER
 from headwater.log.commits import parse_actions
 from headwater.log.snapshot import load_snapshot, table_exists

@@ -17,7 +17,7 @@ import orjson
 from py4j.protocol import Py4JJavaError
 
 from headwater.bridge.messages import StoreIdentity
-from headwater.bridge.messages.trouble import StoreCause
+from headwater.bridge.messages.failures import StoreCause
 from headwater.stores.hadoop import ConditionalCreate, ReplacedMeanwhile, RequestNotKnown, RequestPutOff
 
 #: What HTTP's statuses mean here.

@@ -42,7 +42,7 @@ from headwater.bridge.messages.callbacks import (
 )
 from headwater.bridge.messages.change import ChangeRequest
 from headwater.bridge.messages.define import CreatedTable
-from headwater.bridge.messages.trouble import BegunCommit
+from headwater.bridge.messages.failures import BegunCommit
 from headwater.pruning.predicates import Predicate, decode
 
 _WRITTEN_ROWS = msgspec.json.Decoder(WrittenRows)

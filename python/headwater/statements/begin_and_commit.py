@@ -15,7 +15,7 @@ from functools import partial
 
 from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.define import CreatedTable, RowsAnswer, TransactionRequest
-from headwater.bridge.messages.trouble import BegunCommit, InTransactionRequest
+from headwater.bridge.messages.failures import BegunCommit, InTransactionRequest
 from headwater.bridge.statement import Statement
 from headwater.groups.composing import composed
 from headwater.groups.group_commit import Member, commit_together

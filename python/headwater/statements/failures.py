@@ -17,7 +17,7 @@ from headwater.basics.errors import HeadwaterError, access_failed
 from headwater.bridge.calls import describe_error
 from headwater.bridge.hadoop_files import failure_of
 from headwater.bridge.messages import ErrorDescription
-from headwater.bridge.messages.trouble import ExplainFailureRequest, JobCause, NoFileSystemRequest, TableRead
+from headwater.bridge.messages.failures import ExplainFailureRequest, JobCause, NoFileSystemRequest, TableRead
 from headwater.bridge.statement import Statement
 from headwater.catalogs.unity.vended import tells_of_expiry
 from headwater.statements.calls import reads

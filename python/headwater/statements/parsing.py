@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from headwater.bridge.messages.define import ParameterMarkersRequest, ParsedStatement, ParseRequest
-from headwater.bridge.messages.trouble import NotParsedRequest
+from headwater.bridge.messages.failures import NotParsedRequest
 from headwater.bridge.statement import Statement
 from headwater.protocol.types import schema_string
 from headwater.sql import elsewhere, grammar, older_sparks, scripts, tokens

@@ -137,11 +137,6 @@ class PreparedCommit:
         return self._work.transaction_id
 
     @property
-    def changes_definition(self) -> bool:
-        """Whether it has protocol or metadata."""
-        return self._work.definition.changes_something
-
-    @property
     def is_append(self) -> bool:
         """Whether it takes nothing from the table and changes none of its files."""
         return self._work.content.is_append

@@ -17,7 +17,7 @@ import pyarrow as pa
 from headwater.basics import clock
 from headwater.basics.errors import HeadwaterError, illegal_option
 from headwater.bridge.messages.define import CommitAnswer
-from headwater.bridge.messages.trouble import BegunCommit
+from headwater.bridge.messages.failures import BegunCommit
 from headwater.bridge.statement import Statement
 from headwater.log.checkpoint_writing import Layout
 from headwater.log.files import file_of

@@ -11,7 +11,7 @@ import contextlib
 from headwater.basics import backoff
 from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.define import CommitAnswer
-from headwater.bridge.messages.trouble import BegunCommit, FinishMaintenanceRequest, RecoverCommitRequest
+from headwater.bridge.messages.failures import BegunCommit, FinishMaintenanceRequest, RecoverCommitRequest
 from headwater.bridge.statement import Statement
 from headwater.log.commits import commit_info_of, parse_actions
 from headwater.log.groups import Standing, standing

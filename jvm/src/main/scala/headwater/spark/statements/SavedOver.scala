@@ -22,7 +22,7 @@ private[statements] object SavedOver {
       def replaced = SparkInternals.logicalPlan(session.table(table.identifier.quotedString))
       Try(replaced).toOption.toSeq.flatMap(tables).foreach { target =>
         if (HeadwaterFileIndex.isReadIn(rows, target.path, target.state.tableId, anyVersion = true) || tables(rows).exists(
-              _.listsBelow(target.path))) {
+            _.listsBelow(target.path))) {
           throw SparkInternals.overwritesItsSource(session, table.identifier)
         }
       }

@@ -1,6 +1,6 @@
 package headwater.spark.bridge.messages
 
-// Written by jvm/messages.py, from headwater/bridge/messages/trouble.py.
+// Written by jvm/messages.py, from headwater/bridge/messages/failures.py.
 
 import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.bridge.wire.{Call, FromJson, Message}
