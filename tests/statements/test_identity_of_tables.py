@@ -88,6 +88,7 @@ def condition_of(do) -> str:
 def places(tmp_path):
     """Tables, of which the last is a copy of the first, each with all its paths."""
     first, second = (table(tmp_path / name) for name in NAMES[:2])
+    assert wait_for_maintenance(60)
     copy = shutil.copytree(first, tmp_path / NAMES[2])
     (tmp_path / "links").symlink_to(tmp_path)
     return [spellings(path, tmp_path) for path in (first, second, str(copy))]
