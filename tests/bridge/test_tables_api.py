@@ -76,7 +76,7 @@ def test_shown(frontend: str, request: pytest.FixtureRequest, tmp_path: Path) ->
         "updated": "version 4: UPDATE, 2 rows updated, 1 file added, # added, #",
         "merged": "version 5: MERGE, 1 row deleted, #",
         "optimized": "version 6: OPTIMIZE, 1 file added, 3 files removed, # added, # removed",
-        "vacuumed": "version 8: VACUUM END",
+        "vacuumed": "version 8: VACUUM END, nothing to do",
         "restored": "version 9: RESTORE, 1 file added, 1 file removed",
     }
     assert found == {
