@@ -1,6 +1,6 @@
 """Tables without a JVM: their logs are real, their files exist in the log only.
 
-:func:`create` and :func:`commit` make one version a call, of the actions given; :func:`later` is a commit of another
+:func:`create` and :func:`commit` make one version per call, of the actions given; :func:`later` is a commit of another
 writer, for whoever lets it in. :func:`write_commit` writes a version as another engine may have written it.
 """
 

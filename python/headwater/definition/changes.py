@@ -149,7 +149,7 @@ def cloned(
 def with_own_ids(begun: TableDefinition, schema: StructType, highest: int) -> TableDefinition:
     """The definition of a new table over files whose columns have ids already.
 
-    :param schema: with these ids; ``highest`` of those that there ever were.
+    :param schema: with these ids; ``highest``: the highest id that a column has ever had.
     """
     name = properties.MAX_COLUMN_ID.name
     known = {**begun.metadata.configuration, name: str(mapping.max_column_id({name: str(highest)}, schema))}

@@ -196,10 +196,7 @@ def _cluster(making: Making) -> None:
 
 def _keep_clustered(making: Making) -> None:
     """A table that has clustering columns, and is to have none, keeps the domain, with an empty list."""
-    now = making.old.clustering_domain
-    if making.clustering == now:
-        making.clustering = now
-    elif making.clustering is None:
+    if making.clustering is None and making.old.clustering_domain is not None:
         making.clustering = clustering_domain(())
 
 

@@ -20,7 +20,7 @@ groups: they see each commit once it is in its log, and may commit between any t
 5. *Decide.* The decision is put if absent: committed. This step counts: before it, no reader of ours sees any of the
    commits; after it, all.
 6. *Where a conflict, or the store, stopped step 4:* the decision is that the group is aborted, and each commit that is
-   in a log is undone by another (:mod:`headwater.groups.undoing`). Others may decide so, too, where the writer
+   in a log is undone by another (:mod:`headwater.groups.undoing`). Others may also decide so if the writer
    seems dead and a place was taken; then step 5 finds their decision.
 
 **Order.** All groups put the commits of their tables in one order, whatever they do to them: else two groups could wait

@@ -185,22 +185,22 @@ class _Group:
 
     def _decide(self) -> None:
         """Step 5."""
+        if self._decided("committed") == "aborted":
+            raise self._aborted()
+
+    def _decided(self, proposed: str, cause: Exception | None = None) -> str:
+        """The decision, once one is proposed; an aborted group is undone."""
         try:
-            outcome = groups.decide(self._first.store, self._group, "committed")
-        except Exception as error:
-            raise self._unknown(error) from error
+            outcome = groups.decide(self._first.store, self._group, proposed)
+        except Exception as failure:
+            raise self._unknown(failure) from cause or failure
         if outcome == "aborted":
             self._undo()
-            raise self._aborted()
+        return outcome
 
     def _give_up(self, error: Exception) -> bool:
         """Step 6; True where the group is committed all the same, as another has finished it."""
-        try:
-            outcome = groups.decide(self._first.store, self._group, "aborted")
-        except Exception as failure:
-            raise self._unknown(failure) from error
-        if outcome == "aborted":
-            self._undo()
+        if self._decided("aborted", error) == "aborted":
             return False
         for member in self._others:
             if member.put is None:

@@ -40,7 +40,7 @@ class _Settler:
                 if found is not None:
                     self.undo(path, store, found, record.id)
             except Exception as error:
-                _LOG.warning("%s: what is to be undone is left to who comes next: %s", path, error)
+                _LOG.warning("%s: what is to be undone is left to the next reader or writer: %s", path, error)
 
 
 #: Finishes groups in the process that it is given to.
@@ -106,8 +106,8 @@ def settle_newest(shown: Snapshot) -> Snapshot:
 
 
 def _is_there(store: Store, group: Group, participant: Participant) -> bool:
-    """Whether a participant has its commit, published now if that is what is left. A log that is gone, and one that has
-    later versions only, were left by a table that had it, or that can have nothing of it any more.
+    """Whether a participant has its commit, published now if only that remained to be done. A log that is gone, and one
+    that has later versions only, were left by a table that had it, or that can have nothing of it any more.
     """
     path, wanted = participant.path, participant.version
     commits, newest = groups.listed(store, path, max(wanted - 1, 0))

@@ -256,7 +256,7 @@ def _deleted(
             yield path, place, _moved(mark.positions, place, read)
     for removed in removes:
         path = canonical_path(removed.path)
-        # A removal that changes no data is that of a file whose rows this transaction has in another, too.
+        # A removal that changes no data is that of a file whose rows this transaction also has in another.
         if path in moved and removed.data_change and same_vector(removed, moved[path].source):
             place = moved[path]
             yield path, place, BitMap64(range(place.start, place.start + place.rows))

@@ -19,7 +19,7 @@ from headwater.statements.dml.scan import Scan, scan_files
 
 @dataclass(frozen=True)
 class Replacing:
-    """``whole``: whether the job writes the unchanged rows of the scanned files, too."""
+    """``whole``: whether the job also writes the unchanged rows of the scanned files."""
 
     scanned: Scan
     clause: Clause
