@@ -62,7 +62,7 @@ def work(spark: SparkSession, directory: Path) -> None:
     assert rows(f"SELECT max(id) FROM {table}") == [(2,)]
     assert rows(f"SELECT max(id) FROM {table} VERSION AS OF 0") == [(5,)]
     assert rows(f"DESCRIBE DETAIL {table}")[0][0] == "delta"
-    assert rows(f"DESCRIBE HEALTH {table}")[0][0] == "table"
+    assert "table" in {row[0] for row in rows(f"DESCRIBE HEALTH {table}")}
     rows(f"ANALYZE TABLE {table} COMPUTE DELTA STATISTICS")
     define(rows, directory)
     insert(rows)
