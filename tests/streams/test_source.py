@@ -3,13 +3,13 @@ missed."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -96,81 +96,102 @@ def test_whole_commits(source: Source) -> None:
     assert [len(b) for b in read_all(source, reading, told=0, limits=lambda: Limits(3))[0]] == [3, 3, 4]
 
 
+class Entry(NamedTuple):
+    """An entry of the list that a stream walks: a file, or, with no path, the beginning or the end of a version."""
+
+    version: int
+    place: int
+    path: str | None = None
+    size: int = 0
+
+    @property
+    def offset(self) -> tuple[int, int]:
+        """Where a micro-batch that ends with this entry ends: after a whole version, that is where the next begins."""
+        return (self.version + 1, BASE) if self.place == END else (self.version, self.place)
+
+
+def version_entries(version: int, files: Iterable[tuple[str, int]]) -> list[Entry]:
+    inside = [Entry(version, place, path, size) for place, (path, size) in enumerate(files)]
+    return [Entry(version, BASE), *inside, Entry(version, END)]
+
+
+def longest_run(entries: Iterable[Entry], files: int, size: int) -> list[Entry]:
+    """The entries that one micro-batch takes: files until one limit is used up, and whatever else lies between."""
+    taken: list[Entry] = []
+    for entry in entries:
+        if entry.path is not None:
+            if files <= 0 or size <= 0:
+                break
+            files, size = files - 1, size - entry.size
+        taken.append(entry)
+    return taken
+
+
+class GrowingTable:
+    """A table that random commits make, beside the files that a stream must find in each version."""
+
+    def __init__(self, source: Source, data: st.DataObject) -> None:
+        self.source, self._data = source, data
+        self.added: list[list[tuple[str, int]]] = [[]]
+        self.rewritten: list[tuple[str, int]] = []
+
+    @property
+    def version(self) -> int:
+        return len(self.added) - 1
+
+    def commit(self) -> None:
+        """Up to four files with new rows, and one that has old rows only, which no stream reads as a change."""
+        number = len(self.added)
+        drawn = self._data.draw(st.lists(st.tuples(st.integers(0, 99), st.integers(1, 9)), max_size=4), "files")
+        files = [(f"{name}-{number}-{i}", size) for i, (name, size) in enumerate(drawn)]
+        moved = add_file(f"moved-{number}", data_change=False)
+        self.source.commit(*(replace(add_file(path), size=size) for path, size in files), moved)
+        self.added.append(files)
+        self.rewritten.append((moved.path, moved.size))
+
+    def snapshot(self, version: int) -> list[tuple[str, int]]:
+        """All files of a version, in the order in which a stream's first batches read them."""
+        return sorted([*itertools.chain(*self.added[: version + 1]), *self.rewritten[:version]])
+
+
 @settings(STEADY, max_examples=60)
 @given(data=st.data())
 def test_each_file_once_at_the_offsets_of_the_model(make_source: Callable[[], Source], data: st.DataObject) -> None:
-    """Against a plain model: a list of positions of which a micro-batch takes the longest allowed run."""
-    source = make_source()
-    before = data.draw(st.integers(0, 3), "versions before")
-    after = data.draw(st.integers(0, 4), "versions after")
-    versions: dict[int, list[tuple[str, int]]] = {0: []}
-
-    def commit() -> None:
-        number = len(versions)
-        added = [
-            (f"{data.draw(st.integers(0, 99), 'name')}-{number}-{i}", data.draw(st.integers(1, 9), "size"))
-            for i in range(data.draw(st.integers(0, 4), "files"))
-        ]
-        actions = [add_file(path) for path, _ in added]
-        sized = [type(a)(**{**a.__dict__, "size": size}) for a, (_, size) in zip(actions, added, strict=True)]
-        source.commit(*sized, add_file(f"moved-{number}", data_change=False))
-        versions[number] = added
-
-    for _ in range(before):
-        commit()
-    initial = data.draw(st.booleans(), "initial")
-    snapshot = sorted(
-        [f for v in versions.values() for f in v] + [(f"moved-{v}", 100) for v in range(1, len(versions))]
-    )
-    first = len(versions) - 1 if initial else data.draw(st.integers(0, len(versions) - 1), "first")
-    stream = source.stream()
-    for _ in range(after):
-        commit()
-
-    def positions() -> list[tuple[int, int, str | None, int]]:
-        """(version, index, path, size) of all that there is, ends of versions with no path."""
-        found: list[tuple[int, int, str | None, int]] = []
-        for version in range(first, len(versions)):
-            files = snapshot if initial and version == first else versions[version]
-            found += [(version, BASE, None, 0)]
-            found += [(version, i, path, size) for i, (path, size) in enumerate(files)]
-            found += [(version, END, None, 0)]
-        return found
+    """Each micro-batch takes the longest run of the list's entries that its limits allow, whoever restarts when."""
+    table = GrowingTable(make_source(), data)
+    for _ in range(data.draw(st.integers(0, 3), "versions before")):
+        table.commit()
+    is_initial = data.draw(st.booleans(), "initial")
+    first = table.version if is_initial else data.draw(st.integers(0, table.version), "first")
+    at_first = table.snapshot(first) if is_initial else table.added[first]
+    stream = table.source.stream()
+    for _ in range(data.draw(st.integers(0, 4), "versions after")):
+        table.commit()
+    last = table.version + 3
 
     start: Offset | None = None
-    base = Offset("the-id", first, BASE, is_initial=initial)
-    for _ in range(50):
-        files, size = data.draw(st.integers(1, 5), "max files"), data.draw(st.integers(1, 20), "max bytes")
-        room = [files, size]
-
-        def admitted(entry: tuple[int, int, str | None, int], room: list[int] = room) -> bool:
-            if entry[2] is None:
-                return True
-            fits = room[0] > 0 and room[1] > 0
-            room[0] -= 1
-            room[1] -= entry[3]
-            return fits
-
-        come_to = (start or base).position
-        taken = list(takewhile(admitted, (e for e in positions() if e[:2] > come_to)))
+    while True:
+        begin = start or Offset("the-id", first, BASE, is_initial=is_initial)
+        versions = [(first, at_first), *((v, table.added[v]) for v in range(first + 1, table.version + 1))]
+        ahead = (e for v, files in versions for e in version_entries(v, files) if e[:2] > begin.position)
+        limits = data.draw(st.integers(1, 5), "max files"), data.draw(st.integers(1, 20), "max bytes")
+        expected = longest_run(ahead, *limits)
         if start is not None and data.draw(st.booleans(), "restart"):
-            stream = source.stream()
-        end = stream.end(start or base, Limits(files, size))
-        if not taken:
+            stream = table.source.stream()
+        end = stream.end(begin, Limits(*limits))
+        if not expected:
             assert end is None
-            if len(versions) > before + after + 3:
+            if table.version == last:
                 break
-            commit()
+            table.commit()
             continue
-        version, index = taken[-1][:2]
-        if index == END:
-            version, index = version + 1, BASE
         assert end is not None
-        assert (end.offset.version, end.offset.index) == (version, index)
-        assert end.offset.is_initial == (initial and version == first)
-        expected = [path for _, _, path, _ in taken if path is not None]
-        assert paths(stream.files(start, end.offset, None if initial else first).files) == expected
-        assert (end.files, end.size) == (len(expected), sum(e[3] for e in taken))
+        assert (end.offset.version, end.offset.index) == expected[-1].offset
+        assert end.offset.is_initial == (is_initial and expected[-1].offset < (first, END))
+        files = [entry for entry in expected if entry.path is not None]
+        found = stream.files(start, end.offset, None if is_initial else first).files
+        assert paths(found) == [file.path for file in files]
+        assert (end.files, end.size) == (len(files), sum(file.size for file in files))
         start = end.offset
 
 
