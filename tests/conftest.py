@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from headwater.log.groups import settle_by
 from support.paths import CONDITIONS, SHARED
 from support.sessions import IN_UTC, lighten
 from support.sessions import settings as session_settings
@@ -55,6 +56,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     yield session
     session.stop()
     shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def _nobody_settles() -> Iterator[None]:
+    """A process settles groups of commits only if it says so: what one test says does not hold for the next."""
+    yield
+    settle_by(None)
 
 
 @pytest.fixture(autouse=True)

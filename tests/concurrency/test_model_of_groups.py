@@ -255,7 +255,7 @@ def test_every_interleaving_that_is_reached_shows_all_or_nothing(monkeypatch):
     monkeypatch.setattr("headwater.transaction.maintenance.later", lambda what, do: do())
     monkeypatch.setattr("headwater.basics.backoff.OF_COMMITS", Backoff(0, 0))
     monkeypatch.setattr(groups, "PATIENCE", 0.0)
-    monkeypatch.setattr(groups, "_settler", SETTLER)
+    groups.settle_by(SETTLER)
     SEEN.clear()
     run_state_machine_as_test(
         Groups,

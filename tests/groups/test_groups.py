@@ -359,17 +359,17 @@ def test_who_may_only_read_sees_the_version_before_until_somebody_has_finished_i
     assert {"new" in files(path, reader) for path in TABLES} == {True}
 
 
-def test_a_process_that_only_looks_writes_nothing(monkeypatch):
+def test_a_process_that_only_looks_writes_nothing():
     reported, inner, _ = story("appends", first_put("appends"), Fault.CRASH_AFTER)
     assert reported == "dead"
-    monkeypatch.setattr(groups, "_settler", None)
+    groups.settle_by(None)
     before = dict(inner.files)
     assert {"new" in files(path, inner) for path in TABLES} == {False}
     assert inner.files == before
     later = append(next(path for path in TABLES if "new" in raw(path, inner)), inner, "later")
-    monkeypatch.setattr(groups, "_settler", SETTLER)
+    groups.settle_by(SETTLER)
     later.transaction.commit(Provenance("WRITE"))
-    monkeypatch.setattr(groups, "_settler", None)
+    groups.settle_by(None)
     before = dict(inner.files)
     assert {"new" in files(path, inner) for path in TABLES} == {True}
     assert inner.files == before

@@ -86,10 +86,6 @@ def abort(store, path="/a") -> str:
     return group.id
 
 
-def looks_only(monkeypatch) -> None:
-    monkeypatch.setattr(groups, "_settler", None)
-
-
 def settled(shown):
     """The newest version as a process finds it that settles groups, after one that only looked."""
     groups.settle_by(SETTLER)
@@ -102,7 +98,7 @@ def settled(shown):
 @pytest.fixture
 def on_disk(tmp_path, monkeypatch):
     """Two tables on disk, whose files are old, and a group that was cut off."""
-    looks_only(monkeypatch)
+    groups.settle_by(None)
     monkeypatch.setattr("headwater.statements.maintenance.vacuum.settle_newest", settled)
     store, paths = LocalStore(), [str(tmp_path / name) for name in ("a", "b")]
     for path in paths:
@@ -133,12 +129,12 @@ def test_vacuum_leaves_the_files_of_a_commit_that_is_not_settled_or_staged(on_di
     assert files(path, LocalStore()) == {"0", "new"}
 
 
-def test_what_is_hidden_is_settled_before_files_are_deleted(monkeypatch):
-    looks_only(monkeypatch)
+def test_what_is_hidden_is_settled_before_files_are_deleted():
+    groups.settle_by(None)
     inner = cut_off(tables(*TABLES))
     shown = load_snapshot("/a", inner)
     assert (shown.version, settled(shown).version) == (0, 1)
-    looks_only(monkeypatch)
+    groups.settle_by(None)
     inner = cut_off(tables(*TABLES))
     abort(inner)
     shown = load_snapshot("/a", inner)
@@ -227,8 +223,8 @@ def test_a_reader_undoes_what_was_given_up():
     assert files("/b", inner) == raw("/b", inner) == raw("/a", inner) == {"0"}
 
 
-def test_who_only_looks_goes_on_once_it_is_undone(monkeypatch, caplog):
-    looks_only(monkeypatch)
+def test_who_only_looks_goes_on_once_it_is_undone(caplog):
+    groups.settle_by(None)
     inner = cut_off(tables(*TABLES), after="/b")
     group_id = abort(inner)
     foreign("/b", inner, add_file("theirs"))

@@ -13,24 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.basics import clock
-from headwater.basics.errors import HeadwaterError
 from headwater.bridge import calls
 from headwater.bridge.messages.callbacks import SparkRun
-from headwater.bridge.messages.define import TransactionArguments, TransactionRequest
 from headwater.bridge.messages.maintain import VacuumArguments, VacuumRequest
 from headwater.log.snapshot import load_snapshot
 from headwater.log.snapshot_cache import SnapshotCache
-from headwater.statements.begin_and_commit import begin_transaction, commit_transaction, rollback_transaction
 from headwater.statements.maintenance.vacuum import vacuum
-from headwater.statements.running.committing import commit, transaction
 from headwater.statements.running.open_transactions import OpenTransaction, open_since
-from headwater.statements.running.opening import open_snapshot
 from headwater.stores import LocalStore, is_same_place, may_be_same_place, store_for
-from headwater.transaction import Provenance, wait_for_maintenance
+from headwater.transaction import wait_for_maintenance
 from support.commits import add_file, create, live
 from support.recording_statement import RecordingStatement
+from support.transactions import Session, condition_of
 
-ASKED = TransactionRequest(arguments=TransactionArguments())
 NAMES = ("a table", "a%20table", "copy of a table")
 
 
@@ -46,42 +41,11 @@ def table(path) -> str:
     return create(path, add_file("0"), id=f"id of {path}", **retention).snapshot.table_path
 
 
-class Session:
-    """A session in a transaction. Its settings live on from statement to statement."""
-
-    def __init__(self, **confs) -> None:
-        self.confs = confs
-        self.run(begin_transaction, ASKED)
-
-    def run(self, do, *args):
-        statement = RecordingStatement(self.confs)
-        try:
-            return do(*args, statement)
-        finally:
-            self.confs = dict(statement.confs)
-
-    def files(self, path) -> set[str]:
-        return set(self.run(open_snapshot, path).files["path"].to_pylist())
-
-    def insert(self, path, name) -> None:
-        def insert(statement):
-            txn = transaction(path, statement, open_snapshot(path, statement))
-            txn.add([add_file(name)])
-            commit(txn, statement, Provenance("WRITE"))
-
-        self.run(insert)
-
-    def commit(self) -> None:
-        self.run(commit_transaction, ASKED)
-
-    def rollback(self) -> None:
-        self.run(rollback_transaction, ASKED)
-
-
-def condition_of(do) -> str:
-    with pytest.raises(HeadwaterError) as caught:
-        do()
-    return caught.value.condition
+def begun(**confs) -> Session:
+    """A session in a transaction."""
+    session = Session(**confs)
+    session.begin()
+    return session
 
 
 @pytest.fixture
@@ -138,7 +102,7 @@ def test_spellings_of_uris(other, same, may_be):
 
 def test_vacuum_spares_what_an_open_transaction_wrote_by_whatever_path(places):
     for mine, theirs in zip(places[0], reversed(places[0]), strict=True):
-        session, (store, path) = Session(), store_for(theirs)
+        session, (store, path) = begun(), store_for(theirs)
         session.insert(mine, "new")
         for name, age in (("new", 0), ("garbage", 10_000_000)):
             with open(f"{path}/{name}", "w"):
@@ -159,7 +123,7 @@ def test_vacuum_knows_of_running_calls_by_whatever_path(places, monkeypatch):
 
 def test_a_copy_beside_its_original_is_another_table(places):
     (original, *_), _, (copy, *_) = places
-    session = Session()
+    session = begun()
     session.insert(original, "1")
     assert session.files(copy) == {"0"}
     session.insert(copy, "2")
@@ -169,7 +133,7 @@ def test_a_copy_beside_its_original_is_another_table(places):
 
 def test_a_table_by_two_paths_is_refused_where_it_is_changed(places):
     for path in places[0][5:8]:
-        session = Session()
+        session = begun()
         session.insert(places[0][0], "mine")
         assert condition_of(partial(session.files, path)) == "HEADWATER_NOT_IN_TRANSACTION"
         session.rollback()
@@ -180,7 +144,7 @@ def test_a_table_by_two_paths_is_refused_where_it_is_changed(places):
 
 def test_a_session_that_ended_without_a_word_does_not_hold_vacuum_back(tmp_path, monkeypatch):
     path = table(tmp_path / "t")
-    session = Session(**{"spark.headwater.transactions.idleSeconds": "5"})
+    session = begun(spark_headwater_transactions_idleSeconds="5")
     session.insert(path, "mine")
     shown = load_snapshot(path, LocalStore())
     assert open_since(shown, RecordingStatement()) is not None

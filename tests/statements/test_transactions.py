@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from functools import partial
 from pathlib import Path
 
@@ -9,41 +11,35 @@ import msgspec
 import pytest
 
 from headwater.basics import clock
-from headwater.basics.errors import HeadwaterError
-from headwater.bridge.messages.define import TransactionArguments, TransactionRequest
 from headwater.bridge.messages.failures import BegunCommit, InTransactionRequest, RecoverCommitRequest
 from headwater.bridge.messages.read import ScanRequest, ScansRequest
 from headwater.groups.only_read import OnlyRead
 from headwater.groups.settling import SETTLER
 from headwater.log import groups
 from headwater.log.commits import parse_actions
+from headwater.log.groups import settle_by
 from headwater.log.segment import list_log
 from headwater.log.snapshot import load_snapshot
-from headwater.protocol.actions import AddCDCFile, Protocol
+from headwater.protocol.actions import Protocol
 from headwater.protocol.file_names import commit_name
 from headwater.statements.begin_and_commit import (
-    begin_transaction,
-    commit_transaction,
     in_transaction,
-    rollback_transaction,
 )
 from headwater.statements.reads import scans
 from headwater.statements.registry import CALLS, HANDLERS
 from headwater.statements.running import open_transactions
-from headwater.statements.running.committing import commit, removals, transaction
-from headwater.statements.running.opening import CACHE, locate, open_snapshot
+from headwater.statements.running.opening import CACHE, open_snapshot
 from headwater.statements.running.recovery import recover_commit
 from headwater.stores import LocalStore
 from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 from support.commits import add_file, create, metadata
 from support.recording_statement import RecordingStatement
-
-ASKED = TransactionRequest(arguments=TransactionArguments())
+from support.transactions import Session, condition_of
 
 
 @pytest.fixture(autouse=True)
-def done(monkeypatch):
-    monkeypatch.setattr("headwater.log.groups._settler", SETTLER)  # as in the handler
+def done():
+    settle_by(SETTLER)  # as the handler does
     yield
     assert wait_for_maintenance(60)
 
@@ -59,67 +55,16 @@ def table(path, features=frozenset(), **configuration) -> str:
     return create(path, add_file("0"), protocol=protocol, id=f"id of {path}", **configuration).snapshot.table_path
 
 
-class Session:
-    """A session: its settings live on from statement to statement."""
+class ReadingSession(Session):
+    def scan(self, path):
+        """A query of a whole table."""
 
-    def __init__(self, **confs) -> None:
-        self.confs = {name.replace("_", "."): value for name, value in confs.items()}
-
-    def run(self, do):
-        statement = RecordingStatement(self.confs)
-        try:
-            return do(statement)
-        finally:
-            self.confs = dict(statement.confs)
-            self.begun = statement.begun
-
-    def begin(self, isolation="snapshot"):
-        asked = TransactionRequest(arguments=TransactionArguments(isolation=isolation))
-        return self.run(lambda statement: begin_transaction(asked, statement))
-
-    def scan(self, path, *filters):
         def scan(statement):
             known = open_snapshot(path, statement)
-            wanted = ScanRequest(table=path, version=known.version, filters=list(filters))
+            wanted = ScanRequest(table=path, version=known.version, filters=[])
             return scans.scans(ScansRequest(requests=[wanted]), statement)[0]
 
         return self.run(scan)
-
-    def commit(self):
-        return self.run(lambda statement: commit_transaction(ASKED, statement))
-
-    def rollback(self):
-        return self.run(lambda statement: rollback_transaction(ASKED, statement))
-
-    def files(self, path) -> set[str]:
-        return self.run(lambda statement: set(open_snapshot(path, statement).files["path"].to_pylist()))
-
-    def insert(self, path, *names):
-        def insert(statement):
-            txn = transaction(path, statement, open_snapshot(path, statement))
-            txn.add([add_file(name) for name in names])
-            return commit(txn, statement, Provenance("WRITE", {}, {"numFiles": len(names)}))
-
-        return self.run(insert)
-
-    def replace(self, path, old, *new, changes=()):
-        """A statement that reads all rows, and rewrites those of a file.
-
-        :param changes: the change data files that it writes.
-        """
-
-        def rewrite(statement):
-            snapshot = open_snapshot(path, statement)
-            txn = transaction(path, statement, snapshot)
-            txn.read_whole_table()
-            rows = snapshot.files
-            txn.remove(removals(rows.filter([name == old for name in rows["path"].to_pylist()])))
-            txn.add([add_file(name) for name in new])
-            for name in changes:
-                txn.add_action(AddCDCFile(name, {}, 1))
-            return commit(txn, statement, Provenance("UPDATE", {}, {"numFiles": len(new)}))
-
-        return self.run(rewrite)
 
 
 def version(path) -> int:
@@ -128,12 +73,6 @@ def version(path) -> int:
 
 def die(*_, **__):
     raise KeyboardInterrupt
-
-
-def condition_of(do) -> str:
-    with pytest.raises(HeadwaterError) as caught:
-        do()
-    return caught.value.condition
 
 
 def test_statements_see_what_was_written_before_and_others_see_nothing(tables):
@@ -306,7 +245,7 @@ def test_a_transaction_that_is_idle_ends_with_its_commit(tables, monkeypatch):
     assert condition_of(session.commit) == "HEADWATER_TRANSACTION_LOST"
     assert condition_of(session.commit) == "HEADWATER_NO_TRANSACTION"
     assert version(tables[0]) == 0
-    assert not open_transactions._open
+    assert Session().run(open_transactions.open_since, load_snapshot(tables[0], LocalStore())) is None
 
 
 def test_a_table_by_two_paths_is_refused_where_it_is_changed(tables, tmp_path):
@@ -328,7 +267,7 @@ def test_a_table_by_two_paths_is_refused_where_it_is_changed(tables, tmp_path):
 def test_what_is_only_read_is_checked_where_that_is_asked_for(tables, isolation, outcome):
     """Each reads what the other changes: one after the other, the second would have read something else."""
     a, b = tables
-    first, second = Session(), Session()
+    first, second = ReadingSession(), ReadingSession()
     for session, (read, written) in ((first, (a, b)), (second, (b, a))):
         session.begin(isolation)
         session.scan(read)
@@ -387,13 +326,13 @@ def test_what_an_answer_follows_from_is_checked(tmp_path, name):
 
 def test_a_statement_of_a_script_does_not_end_it(tables):
     """What follows it in the script would be in no transaction."""
-    session, of_script = Session(), TransactionRequest(arguments=TransactionArguments(script=True))
-    session.run(lambda statement: begin_transaction(of_script, statement))
+    session = Session()
+    session.begin(script=True)
     session.insert(tables[0], "1")
     for end in (session.commit, session.rollback, session.begin):
         assert condition_of(end) in ("HEADWATER_TRANSACTION_OF_SCRIPT", "HEADWATER_TRANSACTION_NESTED")
         assert (session.files(tables[0]), Session().files(tables[0])) == ({"0", "1"}, {"0"})
-    session.run(lambda statement: commit_transaction(of_script, statement))
+    session.commit(script=True)
     assert Session().files(tables[0]) == {"0", "1"}
 
 
@@ -415,23 +354,23 @@ def test_what_is_only_read_is_checked_once_more_when_the_commits_are_there(table
     def check(table):
         looks.append(version(a))
         if len(looks) == 2:
-            Session().insert(b, "theirs")
+            ReadingSession().insert(b, "theirs")
         look(table)
 
     monkeypatch.setattr(OnlyRead, "check", check)
-    session = Session()
+    session = ReadingSession()
     session.begin("serializable")
     session.scan(b)
     session.insert(a, "mine")
     assert condition_of(session.commit) == "DELTA_CONCURRENT_APPEND"
-    assert Session().files(a) == {"0"}
-    assert Session().files(b) == {"0", "theirs"}
+    assert ReadingSession().files(a) == {"0"}
+    assert ReadingSession().files(b) == {"0", "theirs"}
     assert version(a) == 2  # what was committed, and what took it back
 
 
 def test_only_its_writer_decides_that_what_it_read_still_holds(tables, monkeypatch):
     a, b = tables
-    session = Session()
+    session = ReadingSession()
     session.begin("serializable")
     session.scan(b)
     session.insert(a, "mine")
@@ -440,16 +379,16 @@ def test_only_its_writer_decides_that_what_it_read_still_holds(tables, monkeypat
         with pytest.raises(KeyboardInterrupt):
             session.commit()
     monkeypatch.setattr("headwater.log.groups.PATIENCE", 0.0)
-    assert Session().files(a) == {"0"}
-    assert Session().files(a) == {"0"}
+    assert ReadingSession().files(a) == {"0"}
+    assert ReadingSession().files(a) == {"0"}
 
 
 def test_a_serializable_transaction_that_only_reads_is_checked(tables):
     a, _ = tables
-    session = Session()
+    session = ReadingSession()
     session.begin("serializable")
     session.scan(a)
-    Session().insert(a, "theirs")
+    ReadingSession().insert(a, "theirs")
     assert condition_of(session.commit) == "DELTA_CONCURRENT_APPEND"
 
 
@@ -457,7 +396,7 @@ def test_a_transaction_that_is_lost_is_an_error_until_it_is_ended(tables):
     session = Session()
     session.begin()
     session.insert(tables[0], "1")
-    open_transactions._open.clear()  # another process
+    session.change_process()
     assert condition_of(lambda: session.files(tables[0])) == "HEADWATER_TRANSACTION_LOST"
     assert condition_of(lambda: session.insert(tables[0], "2")) == "HEADWATER_TRANSACTION_LOST"
     session.rollback()
@@ -503,10 +442,13 @@ def test_nothing_of_a_transaction_stays_in_memory(tables):
     session = Session()
     session.begin()
     session.insert(tables[0], "1")
-    identity = session.run(lambda statement: locate(tables[0], statement).store.identity)
-    assert any(key[1] == identity for key in CACHE._entries)
+    seen = weakref.ref(session.run(open_snapshot, tables[0]))
+    gc.collect()
+    assert seen() is not None
     session.commit()
-    assert not any(key[1] == identity for key in CACHE._entries)
+    assert wait_for_maintenance(60)
+    gc.collect()
+    assert seen() is None
 
 
 # A process that dies
@@ -537,7 +479,7 @@ def test_a_commit_that_is_not_in_the_log_was_not_made(tables):
     session.insert(tables[0], "1")
     begun = session.begun[-1]
     assert recover(session, begun).version == 1  # of the transaction, which goes on
-    open_transactions._open.clear()
+    session.change_process()
     assert condition_of(lambda: recover(session, begun)) == "DELTA_COMMIT_NOT_MADE"
     session.rollback()
 

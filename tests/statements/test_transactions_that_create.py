@@ -14,17 +14,15 @@ from headwater.bridge.messages.define import (
     CreatedTable,
     CreatedTableRequest,
     CreateTableRequest,
-    TransactionArguments,
-    TransactionRequest,
 )
 from headwater.bridge.messages.failures import BegunCommit, RecoverCommitRequest
 from headwater.groups.settling import SETTLER
 from headwater.log.commits import parse_actions
+from headwater.log.groups import settle_by
 from headwater.log.snapshot import load_snapshot, table_exists
 from headwater.protocol.actions import AddCDCFile
 from headwater.protocol.file_names import commit_name
 from headwater.protocol.types import schema_string
-from headwater.statements.begin_and_commit import begin_transaction, commit_transaction, rollback_transaction
 from headwater.statements.running.committing import commit, removals, transaction
 from headwater.statements.running.created_tables import created_table
 from headwater.statements.running.opening import open_snapshot
@@ -33,46 +31,23 @@ from headwater.statements.tables.create import create_table
 from headwater.stores import LocalStore
 from headwater.transaction import wait_for_maintenance
 from headwater.transaction.commit_info import Provenance
+from support import transactions
 from support.commits import SCHEMA, add_file
 from support.recording_statement import RecordingStatement
+from support.transactions import condition_of
 
 STORE = LocalStore()
 
 
 @pytest.fixture(autouse=True)
-def done(monkeypatch):
-    monkeypatch.setattr("headwater.log.groups._settler", SETTLER)  # as in the handler
+def done():
+    settle_by(SETTLER)  # as the handler does
     yield
     assert wait_for_maintenance(60)
 
 
-class Session:
-    """A session: its settings live on from statement to statement, and what its catalog has."""
-
-    def __init__(self, names=None) -> None:
-        self.confs: dict[str, str] = {}
-        self.names: dict[str, CreatedTable] = {} if names is None else names
-
-    def run(self, do):
-        statement = RecordingStatement(self.confs)
-        statement.names = self.names
-        try:
-            return do(statement)
-        finally:
-            self.confs = dict(statement.confs)
-            self.begun = statement.begun
-
-    def begin(self, isolation=None):
-        asked = TransactionRequest(arguments=TransactionArguments(isolation=isolation))
-        return self.run(lambda statement: begin_transaction(asked, statement))
-
-    def commit(self):
-        asked = TransactionRequest(arguments=TransactionArguments())
-        return self.run(lambda statement: commit_transaction(asked, statement))
-
-    def rollback(self):
-        asked = TransactionRequest(arguments=TransactionArguments())
-        return self.run(lambda statement: rollback_transaction(asked, statement))
+class Session(transactions.Session):
+    """One that creates tables, and writes the files that its statements add."""
 
     def create(self, path, name=None, mode="create", **properties):
         request = CreateTableRequest(
@@ -105,18 +80,9 @@ class Session:
 
         return self.run(change)
 
-    def files(self, path) -> set[str]:
-        return self.run(lambda statement: set(open_snapshot(str(path), statement).files["path"].to_pylist()))
-
     def path_of(self, name) -> str | None:
         asked = CreatedTableRequest(identifier=name.split("."))
         return self.run(lambda statement: created_table(asked, statement)).table
-
-
-def condition_of(do) -> str:
-    with pytest.raises(HeadwaterError) as caught:
-        do()
-    return caught.value.condition
 
 
 @pytest.fixture

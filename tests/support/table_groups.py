@@ -30,7 +30,7 @@ def hasten(monkeypatch) -> None:
     monkeypatch.setattr(groups, "GRACE", 0.1)
     monkeypatch.setattr("headwater.transaction.maintenance.schedule", lambda *_: None)
     monkeypatch.setattr("headwater.transaction.maintenance.later", lambda what, do: do())
-    monkeypatch.setattr(groups, "_settler", SETTLER)
+    groups.settle_by(SETTLER)
     groups._known.clear()
     at_work._seen.clear()
 

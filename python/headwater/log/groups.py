@@ -101,8 +101,10 @@ class Settler(Protocol):
 _settler: Settler | None = None
 
 
-def settle_by(settler: Settler) -> None:
-    """Have readers and writers of this process finish what a crash has cut off, as far as their stores let them."""
+def settle_by(settler: Settler | None) -> None:
+    """Have readers and writers of this process finish what a crash has cut off, as far as their stores let them; with
+    None, as at first, they only look.
+    """
     global _settler
     _settler = settler
 
