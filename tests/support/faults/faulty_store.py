@@ -7,6 +7,7 @@ as it should be, except after a crash, when there are no others.
 from __future__ import annotations
 
 import contextlib
+import errno
 from collections.abc import Callable, Sequence
 from enum import Enum
 from threading import RLock
@@ -63,15 +64,26 @@ def allowed(call: Call, fault: Fault) -> bool:
 
 
 class FaultyStore(Store):
-    """``meanwhile`` is what another writer does during a delay."""
+    """:param meanwhile: what another writer does during a delay.
+    :param lasts: whether each call after the one with the fault fails and does nothing; without space, each write.
+    :param code: of the errors, as file systems give one; None for stores whose errors have none.
+    """
 
     def __init__(
-        self, inner: Store, at: int = -1, fault: Fault = Fault.NONE, meanwhile: Callable[[], None] = lambda: None
+        self,
+        inner: Store,
+        at: int = -1,
+        fault: Fault = Fault.NONE,
+        meanwhile: Callable[[], None] = lambda: None,
+        *,
+        lasts: bool = False,
+        code: int | None = None,
     ) -> None:
         self.inner = inner
         self.calls: list[Call] = []
         self.dead = False
         self._at, self._fault, self._meanwhile = at, fault, meanwhile
+        self._lasts, self._code = lasts, code
         self._next: list[Callable[[], Any]] = []
         self._at_the_end: list[Callable[[], Any]] = []
         self._lock = RLock()
@@ -86,27 +98,32 @@ class FaultyStore(Store):
         with self._lock:
             if self.dead:
                 raise Crash
-            number = len(self.calls)
-            self.calls.append(Call(method, path))
+            number, call = len(self.calls), Call(method, path)
+            self.calls.append(call)
             late, self._next = self._next, []
             try:
+                if self._lasts and 0 <= self._at < number and (call.writes or self._fault is not Fault.NO_SPACE):
+                    raise self._error()
                 return self._meet(self._fault, do, torn) if number == self._at else do()
             finally:
                 for action in late:
                     _try(action)
 
+    def _error(self) -> OSError:
+        if self._fault is Fault.NO_SPACE:
+            return OSError(errno.ENOSPC, "No space left on device")
+        return OSError("connection reset") if self._code is None else OSError(self._code, "Input/output error")
+
     def _meet(self, fault: Fault, do: Callable[[], Any], torn: Callable[[], Any] | None) -> Any:
         match fault:
-            case Fault.FAIL_BEFORE:
-                raise OSError("connection reset")
-            case Fault.NO_SPACE:
-                raise OSError(28, "No space left on device")
+            case Fault.FAIL_BEFORE | Fault.NO_SPACE:
+                raise self._error()
             case Fault.FAIL_AFTER:
                 do()
-                raise OSError("connection reset")
+                raise self._error()
             case Fault.TEAR:
                 (torn or do)()
-                raise OSError("connection reset")
+                raise self._error()
             case Fault.TWICE:
                 do()
                 return do()
