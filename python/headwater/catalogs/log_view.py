@@ -142,27 +142,21 @@ class RatifiedLog(StoreOver):
         return [found[name] for name in sorted(found)]
 
     def following(self, paths: Iterable[str]) -> list[FileInfo] | None:
-        found: list[FileInfo] = []
         asked = False
-        for path in paths:
+
+        def own(path: str) -> FileInfo | None:
+            nonlocal asked
             version = self._commit(path)
-            if version is not None:
-                if version > self._latest:
-                    if asked:
-                        break
-                    asked = True
-                    if version > self.ask().latest:
-                        break
-                if (commit := self._staged(version)) is not None:
-                    found.append(self._info(commit))
-                    continue
-            some = self.inner.following([path])
-            if some is None:
+            if version is None:
                 return None
-            if not some:
-                break
-            found += some
-        return found
+            if version > self._latest:
+                if asked or version > self.ask().latest:
+                    raise FileNotFoundError(path)
+                asked = True
+            staged = self._staged(version)
+            return None if staged is None else self._info(staged)
+
+        return self._following(paths, own)
 
     def read(self, path: str) -> bytes:
         return self._through(path, self.inner.read)

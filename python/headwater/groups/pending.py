@@ -232,23 +232,13 @@ class PendingLog(CommittingStore):
         return sorted([*found, *own], key=lambda file: file.name)
 
     def following(self, paths: Iterable[str]) -> list[FileInfo] | None:
-        found: list[FileInfo] = []
-        for path in paths:
-            try:
-                held = self._held(path)
-            except FileNotFoundError:
-                break
-            if held is not None:
-                found.append(self._info(held))
-                continue
-            name = path.rpartition("/")[2]
-            some = self.inner.following([path]) if last_version(name) <= self.base else []
-            if some is None:
-                return None
-            if not some:
-                break
-            found += some
-        return found
+        def own(path: str) -> FileInfo | None:
+            held = self._held(path)
+            if held is None and last_version(path.rpartition("/")[2]) > self.base:
+                raise FileNotFoundError(path)
+            return None if held is None else self._info(held)
+
+        return self._following(paths, own)
 
     def read(self, path: str) -> bytes:
         held = self._held(path)

@@ -256,6 +256,26 @@ class StoreOver(Store):
     def following(self, paths: Iterable[str]) -> list[FileInfo] | None:
         return self.inner.following(paths)
 
+    def _following(self, paths: Iterable[str], own: Callable[[str], FileInfo | None]) -> list[FileInfo] | None:
+        """:meth:`following` of a store that has files of its own.
+
+        :param own: its file of a path; None if the other store is to be asked. It raises FileNotFoundError if there is
+            none, whatever the other store has.
+        """
+        found: list[FileInfo] = []
+        for path in paths:
+            try:
+                file = own(path)
+            except FileNotFoundError:
+                break
+            some = [file] if file is not None else self.inner.following([path])
+            if some is None:
+                return None
+            if not some:
+                break
+            found += some
+        return found
+
     def read(self, path: str) -> bytes:
         return self.inner.read(path)
 

@@ -32,16 +32,18 @@ from headwater.statements.tables.definition import SAVES_AS_TABLE, declared_sche
 from headwater.statements.writes.criteria import asks_to_replace
 from headwater.statements.writes.given_options import ignore_properties, properties_in
 from headwater.stores.interface import FileInfo
-from headwater.transaction import Transaction
 from headwater.transaction.commit_info import Provenance
 
 
-def create_table(
-    request: CreateTableRequest, statement: Statement, before_commit: Callable[[Transaction], None] = lambda txn: None
-) -> CommitAnswer:
-    """Create or replace a table, with the rows of a plan if there is one.
+def create_table(request: CreateTableRequest, statement: Statement) -> CommitAnswer:
+    """Create or replace a table, with the rows of a plan if there is one."""
+    planned = plan(request, statement)
+    return planned if isinstance(planned, CommitAnswer) else planned.write().commit()
 
-    :param before_commit: called with the transaction once the rows are written.
+
+def plan(request: CreateTableRequest, statement: Statement) -> Creation | CommitAnswer:
+    """What a statement creates or replaces; the answer if nothing is left to do: the table is as declared, or the
+    write was made before.
     """
     location = locate(request.table, statement)
     options = Options(request.options)
@@ -70,38 +72,63 @@ def create_table(
         ignore_properties(request.options, snapshot, statement)
     else:
         request.properties |= properties_in(request.options)
-    definition = define(request, location, statement, snapshot)
-    txn = transaction(request.table, statement, snapshot)
-    txn.redefine(definition)
-    if snapshot is not None:
-        txn.read_whole_table()
-        txn.remove(removals(snapshot.files))
-    written = _write(request, statement, options, location, txn)
-    before_commit(txn)
-    metrics = _metrics(written, snapshot) if written is not None else {}
-    provenance = Provenance(_operation(request), _parameters(request, definition), metrics, options.user_metadata)
-    application = None if written is None else idempotence(options, statement)
-    committed = commit(txn, statement, provenance, application=application)
-    note_created(request, statement)
-    return committed
+    return Creation(request, statement, options, location, snapshot)
 
 
-def _write(
-    request: CreateTableRequest, statement: Statement, options: Options, location: Location, txn: Transaction
-) -> Written | None:
-    if request.plan is None or request.row_schema is None:
-        return None
-    rows = parse_schema(request.row_schema)
-    location.store.make_directory(location.path)
-    # Rows of CREATE … AS SELECT come in the declared order, whatever case their names have.
-    declared = txn.metadata.schema
-    provided = [found.name if (found := declared.find(f.name)) is not None else f.name for f in rows]
-    target = Target(location.path, txn.definition)
-    written = write_rows(statement, target, request.plan, provided, options)
-    if written.schema is not None:
-        txn.redefine(numbered(txn.definition, written.schema))
-    txn.add(written.files)
-    return written
+class Creation:
+    """A table that is about to be created or replaced.
+
+    Its transaction has the new definition and has removed the files of before; :meth:`write` adds the rows, and
+    :meth:`commit` makes all of it one version.
+
+    :param replaced: the table that was there; None if it is a new one.
+    """
+
+    def __init__(
+        self,
+        request: CreateTableRequest,
+        statement: Statement,
+        options: Options,
+        location: Location,
+        replaced: Snapshot | None,
+    ) -> None:
+        self._request, self._statement, self._options, self._location = request, statement, options, location
+        self._replaced = replaced
+        self._written: Written | None = None
+        self._declared = define(request, location, statement, replaced)
+        self.txn = transaction(request.table, statement, replaced)
+        self.txn.redefine(self._declared)
+        if replaced is not None:
+            self.txn.read_whole_table()
+            self.txn.remove(removals(replaced.files))
+
+    def write(self) -> Creation:
+        """Write the rows of the statement's plan, if it has one."""
+        request, txn = self._request, self.txn
+        if request.plan is None or request.row_schema is None:
+            return self
+        self._location.store.make_directory(self._location.path)
+        # Rows of CREATE … AS SELECT come in the declared order, whatever case their names have.
+        declared = txn.metadata.schema
+        rows = parse_schema(request.row_schema)
+        provided = [found.name if (found := declared.find(f.name)) is not None else f.name for f in rows]
+        target = Target(self._location.path, txn.definition)
+        self._written = written = write_rows(self._statement, target, request.plan, provided, self._options)
+        if written.schema is not None:
+            txn.redefine(numbered(txn.definition, written.schema))
+        txn.add(written.files)
+        return self
+
+    def commit(self) -> CommitAnswer:
+        """Make it a version, and have the catalog learn of it if a transaction is open."""
+        request, written = self._request, self._written
+        metrics = _metrics(written, self._replaced) if written is not None else {}
+        parameters = _parameters(request, self._declared)
+        provenance = Provenance(_operation(request), parameters, metrics, self._options.user_metadata)
+        application = None if written is None else idempotence(self._options, self._statement)
+        committed = commit(self.txn, self._statement, provenance, application=application)
+        note_created(request, self._statement)
+        return committed
 
 
 def _metrics(written: Written, replaced: Snapshot | None) -> dict[str, int | str]:

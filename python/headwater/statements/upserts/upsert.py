@@ -56,7 +56,6 @@ from headwater.statements.upserts.merging import compose, described
 from headwater.statements.writes.evolving import grown_schema, may_evolve
 from headwater.statements.writes.insert import still_fits
 from headwater.statements.writes.upsert_options import Upsert, check, upsert_of
-from headwater.transaction import Transaction
 
 _LOG = logging.getLogger(__name__)
 #: Conflicts after which an upsert runs again. The first is a winner that committed under an application id that the
@@ -95,15 +94,17 @@ def create_table(request: CreateTableRequest, options: Options, statement: State
         row_schema=schema_string(_of_table(events, events.schema)),
     )
 
-    def remembering(txn: Transaction) -> None:
-        if events.upsert.remembers_deletes:
+    try:
+        planned = create.plan(wanted, statement)
+        if isinstance(planned, CommitAnswer):
+            return planned
+        txn = planned.write().txn
+        if upsert.remembers_deletes:
             companion = companion_of(txn.table_path, txn.metadata, events)
             number = Remembering(companion, events, kept, idempotence(options, statement), statement).bind(None)
             if number is not None:
                 txn.set_transaction(companion.application, number)
-
-    try:
-        return create.create_table(wanted, statement, remembering)
+        return planned.commit()
     except HeadwaterError as error:
         if request.save_mode is None or error.condition not in _CREATED_MEANWHILE:
             raise
