@@ -9,6 +9,7 @@ from headwater.change_data.bounds import Bound, VersionRange, resolve
 from headwater.log.history import CommitTimes
 from headwater.log.segment import list_log
 from headwater.log.snapshot import load_snapshot
+from support.hand_made import add
 
 
 def version(number, inclusive=True):
@@ -20,10 +21,10 @@ def second(seconds, inclusive=True):
 
 
 @pytest.fixture
-def five(table, make):
+def five(table):
     table.create()
     for n in range(4):
-        table.commit(make.add(f"f{n}"))
+        table.commit(add(f"f{n}"))
     return table
 
 

@@ -16,6 +16,7 @@ from headwater.log import deletion_vectors
 from headwater.log.commits import parse_actions
 from headwater.protocol.actions import DeletionVector
 from headwater.stores import LocalStore
+from support.hand_made import add, cdc, remove
 from support.inline_vectors import inline
 
 
@@ -42,8 +43,8 @@ def rows_of(file, length=20):
     return named - positions(file.without)
 
 
-def test_adds_are_inserts_and_removes_are_deletes(make):
-    found = files(make.add("one"), make.remove("two", partitionValues={"p": "x"}, size=3), make.add("three"))
+def test_adds_are_inserts_and_removes_are_deletes():
+    found = files(add("one"), remove("two", partitionValues={"p": "x"}, size=3), add("three"))
     assert kinds(found) == [("one", "insert"), ("three", "insert"), ("two", "delete")]
     assert found[2].partition_values == {"p": "x"}
     assert [(file.version, file.size, file.modification_time) for file in found] == [
@@ -53,15 +54,15 @@ def test_adds_are_inserts_and_removes_are_deletes(make):
     ]
 
 
-def test_change_files_are_all_that_is_read(make):
-    found = files(make.add("one"), make.cdc("_change_data/c", partitionValues={"p": None}), make.remove("two"))
+def test_change_files_are_all_that_is_read():
+    found = files(add("one"), cdc("_change_data/c", partitionValues={"p": None}), remove("two"))
     assert kinds(found) == [("_change_data/c", None)]
     assert found[0].partition_values == {"p": None}
 
 
-def test_actions_that_change_no_data_are_passed_over(make):
-    assert files(make.add("one", dataChange=False), make.remove("two", dataChange=False)) == []
-    assert kinds(files(make.add("one", dataChange=False), make.remove("two"))) == [("two", "delete")]
+def test_actions_that_change_no_data_are_passed_over():
+    assert files(add("one", dataChange=False), remove("two", dataChange=False)) == []
+    assert kinds(files(add("one", dataChange=False), remove("two"))) == [("two", "delete")]
 
 
 @pytest.mark.parametrize(
@@ -77,21 +78,19 @@ def test_actions_that_change_no_data_are_passed_over(make):
         (5, False),
     ],
 )
-def test_a_merge_that_says_it_changed_no_row(make, engine, believed):
+def test_a_merge_that_says_it_changed_no_row(engine, believed):
     """Engines that count the rows may have written the files again; one that leaves the numbers at zero has changed
     them."""
     metrics = {f"numTargetRows{what}": "0" for what in ("Inserted", "Updated", "Deleted")}
     info = {"commitInfo": {"operation": "MERGE", "operationMetrics": metrics, "engineInfo": engine}}
     changes = [] if believed else [("new", "insert"), ("old", "delete")]
-    assert kinds(files(info, make.add("new"), make.remove("old"))) == changes
+    assert kinds(files(info, add("new"), remove("old"))) == changes
     info["commitInfo"]["operationMetrics"] = {**metrics, "numTargetRowsUpdated": "1"}
-    assert kinds(files(info, make.add("new"), make.remove("old"))) == [("new", "insert"), ("old", "delete")]
+    assert kinds(files(info, add("new"), remove("old"))) == [("new", "insert"), ("old", "delete")]
 
 
-def test_only_live_rows_were_inserted_or_deleted(make):
-    inserted, deleted = files(
-        make.add("one", deletionVector=vector(1, 2)), make.remove("two", deletionVector=vector(0))
-    )
+def test_only_live_rows_were_inserted_or_deleted():
+    inserted, deleted = files(add("one", deletionVector=vector(1, 2)), remove("two", deletionVector=vector(0)))
     assert rows_of(inserted, 4) == {0, 3}
     assert rows_of(deleted, 4) == {1, 2, 3}
 
@@ -108,10 +107,10 @@ def test_only_live_rows_were_inserted_or_deleted(make):
         ((), (), []),
     ],
 )
-def test_the_difference_of_two_vectors(make, old, new, expected):
+def test_the_difference_of_two_vectors(old, new, expected):
     actions = [
-        make.remove("a%20b", **({"deletionVector": vector(*old)} if old else {})),
-        make.add("a b", **({"deletionVector": vector(*new)} if new else {})),
+        remove("a%20b", **({"deletionVector": vector(*old)} if old else {})),
+        add("a b", **({"deletionVector": vector(*new)} if new else {})),
     ]
     for order in (actions, actions[::-1]):
         found = files(*order)
@@ -128,13 +127,13 @@ def test_any_two_vectors(old, new):
     assert found == {kind: rows for kind, rows in (("delete", new - old), ("insert", old - new)) if rows}
 
 
-def test_a_vector_that_is_gone_is_named(make, tmp_path):
+def test_a_vector_that_is_gone_is_named(tmp_path):
     gone, kept = (
         deletion_vectors.write_file([BitMap64(rows)], str(tmp_path), LocalStore())[0] for rows in ([1], [1, 2])
     )
     location = deletion_vectors.absolute_location(gone, str(tmp_path))
     os.unlink(location)
-    actions = [make.remove("f", deletionVector=gone.to_json()), make.add("f", deletionVector=kept.to_json())]
+    actions = [remove("f", deletionVector=gone.to_json()), add("f", deletionVector=kept.to_json())]
     with pytest.raises(HeadwaterError, match="version 7") as caught:
         files(*actions, table=str(tmp_path))
     assert caught.value.condition == "DELTA_CHANGE_DATA_FILE_NOT_FOUND"
@@ -142,8 +141,8 @@ def test_a_vector_that_is_gone_is_named(make, tmp_path):
 
 
 @pytest.mark.parametrize("missing", ["size", "partitionValues"])
-def test_a_removed_file_of_which_too_little_is_known(make, missing):
-    action = make.remove("f")
+def test_a_removed_file_of_which_too_little_is_known(missing):
+    action = remove("f")
     del action["remove"][missing]
     with pytest.raises(HeadwaterError) as caught:
         files(action)

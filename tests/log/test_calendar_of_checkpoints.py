@@ -10,6 +10,7 @@ import pytest
 from headwater.basics.julian import FIRST_DAY, FIRST_MICROSECOND, days_from_julian
 from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.stores.file_calendar import FileCalendar
+from support.log_writer import CHECKPOINT
 
 SPARK, DATES, INT96, ZONE = (
     f"org.apache.spark.{name}" for name in ("version", "legacyDateTime", "legacyINT96", "timeZone")
@@ -47,7 +48,7 @@ def julian_time(time: int, shift: int) -> int:
 
 @pytest.mark.parametrize("is_int96", [False, True])
 @pytest.mark.parametrize(("marks", "has_julian_days", "has_julian_int96"), MARKS)
-def test_bounds_hold_in_any_calendar(log, make, marks, has_julian_days, has_julian_int96, is_int96):
+def test_bounds_hold_in_any_calendar(log, marks, has_julian_days, has_julian_int96, is_int96):
     has_julian_times = has_julian_int96 if is_int96 else has_julian_days
     values = [(day, time, shift) for day, time in zip(DAYS, TIMES, strict=False) for shift in (0,)]
     values += [(0, time, shift) for time in TIMES for shift in ((-7200, 7200) if has_julian_times else (0,))]
@@ -62,7 +63,7 @@ def test_bounds_hold_in_any_calendar(log, make, marks, has_julian_days, has_juli
     both = pa.struct([("d", pa.date32()), ("s", times)])
     parsed = pa.struct([("numRecords", pa.int64()), ("minValues", both), ("maxValues", both)])
     add = pa.struct([("path", pa.string()), ("size", pa.int64()), ("stats_parsed", parsed)])
-    schema = make.checkpoint_schema.set(make.checkpoint_schema.get_field_index("add"), pa.field("add", add))
+    schema = CHECKPOINT.set(CHECKPOINT.get_field_index("add"), pa.field("add", add))
     inner = {"type": "struct", "fields": [{"name": "t", "type": "timestamp", "nullable": True, "metadata": {}}]}
     header = log.header({"d": "date", "s": {"name": "s", "type": inner, "nullable": True, "metadata": {}}})
     rows = [action.to_json() for action in header]

@@ -16,16 +16,17 @@ from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import DeletionVector, DomainMetadata, Protocol, SetTransaction
 from headwater.protocol.file_names import checkpoint_name, commit_name
 from headwater.stores import LocalStore
+from support.log_writer import CHECKPOINT, add, paths, remove
 
 
-def everything(log, make):
+def everything(log):
     """Actions with something in every column."""
     vector = DeletionVector("u", "ab^-aqEH.-t@S}K{vb[*k^", 40, 6, 4)
     files = [
-        make.add("a", '{"numRecords":1}', partition_values={"p": "1"}, tags={"k": "v"}),
-        make.add("b", '{"numRecords":2}', partition_values={"p": None}, deletion_vector=vector),
+        add("a", '{"numRecords":1}', partition_values={"p": "1"}, tags={"k": "v"}),
+        add("b", '{"numRecords":2}', partition_values={"p": None}, deletion_vector=vector),
     ]
-    removes = [make.remove("c"), make.remove("b")]
+    removes = [remove("c"), remove("b")]
     others = [
         *log.header({"id": "long", "p": "integer"}, ["p"], Protocol(3, 7, frozenset(["deletionVectors"]), frozenset())),
         SetTransaction("app", 3, 5),
@@ -34,8 +35,8 @@ def everything(log, make):
     return others, files, removes
 
 
-def write(log, make, kind):
-    others, files, removes = everything(log, make)
+def write(log, kind):
+    others, files, removes = everything(log)
     match kind:
         case "classic":
             log.checkpoint(4, removes[0], files[0], *others, files[1], removes[1])
@@ -51,8 +52,8 @@ KINDS = ["classic", "multi-part", "v2 json", "v2 parquet", "v2 json whole", "v2 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_tells_the_same_state(log, make, kind):
-    write(log, make, kind)
+def test_every_kind_tells_the_same_state(log, kind):
+    write(log, kind)
     snapshot = log.load()
     assert snapshot.version == 4
     assert snapshot.partition_columns == ["p"]
@@ -82,25 +83,25 @@ def test_every_kind_tells_the_same_state(log, make, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_commits_after_a_checkpoint_change_it(log, make, kind):
-    write(log, make, kind)
-    log.commit(5, make.remove("a"), make.add("c"))
+def test_commits_after_a_checkpoint_change_it(log, kind):
+    write(log, kind)
+    log.commit(5, remove("a"), add("c"))
     snapshot = log.load()
-    assert make.paths(snapshot) == ["b", "c"]
+    assert paths(snapshot) == ["b", "c"]
     assert sorted(snapshot.tombstones().column("path").to_pylist()) == ["a", "b"]
 
 
-def test_optional_columns_may_be_missing(log, make):
+def test_optional_columns_may_be_missing(log):
     others = log.header()
-    add = pa.struct([("path", pa.string()), ("size", pa.int64())])
+    narrow = pa.struct([("path", pa.string()), ("size", pa.int64())])
     schema = pa.schema(
         [
-            ("add", add),
+            ("add", narrow),
             ("protocol", pa.struct([("minReaderVersion", pa.int32()), ("minWriterVersion", pa.int32())])),
             ("metaData", pa.struct([("id", pa.string()), ("schemaString", pa.string())])),
         ]
     )
-    log.checkpoint(3, *others, make.add("a"), schema=schema)
+    log.checkpoint(3, *others, add("a"), schema=schema)
     row = log.load().files.to_pylist()[0]
     assert row["partition_values"] == []
     assert row["modification_time"] is None
@@ -110,7 +111,7 @@ def test_optional_columns_may_be_missing(log, make):
     assert log.load().tombstones().num_rows == 0
 
 
-def test_other_string_types_and_field_orders_are_read(log, make):
+def test_other_string_types_and_field_orders_are_read(log):
     vector = pa.struct(
         [
             ("cardinality", pa.int64()),
@@ -121,7 +122,7 @@ def test_other_string_types_and_field_orders_are_read(log, make):
         ]
     )
     large = pa.map_(pa.large_string(), pa.large_string())
-    add = pa.struct(
+    reordered = pa.struct(
         [
             ("stats", pa.large_string()),
             ("deletionVector", vector),
@@ -130,10 +131,10 @@ def test_other_string_types_and_field_orders_are_read(log, make):
             ("path", pa.large_string()),
         ]
     )
-    schema = make.checkpoint_schema.set(make.checkpoint_schema.get_field_index("add"), pa.field("add", add))
+    schema = CHECKPOINT.set(CHECKPOINT.get_field_index("add"), pa.field("add", reordered))
     descriptor = DeletionVector("i", "x", 4, 2)
     log.checkpoint(
-        3, *log.header(), make.add("a", "{}", partition_values={"p": "1"}, deletion_vector=descriptor), schema=schema
+        3, *log.header(), add("a", "{}", partition_values={"p": "1"}, deletion_vector=descriptor), schema=schema
     )
     row = log.load().files.to_pylist()[0]
     assert (row["path"], row["partition_values"], row["size"]) == ("a", [("p", "1")], 10)
@@ -153,38 +154,38 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_an_unreadable_checkpoint_is_replaced_by_commits(log, make, damage):
-    log.create(actions=[make.add("a")])
-    log.commit(1, make.add("b"))
-    log.checkpoint(1, *log.header(), make.add("a"), make.add("b"))
+def test_an_unreadable_checkpoint_is_replaced_by_commits(log, damage):
+    log.create(actions=[add("a")])
+    log.commit(1, add("b"))
+    log.checkpoint(1, *log.header(), add("a"), add("b"))
     log.last_checkpoint(version=1, size=4)
-    log.commit(2, make.add("c"))
+    log.commit(2, add("c"))
     DAMAGES[damage](log.log / checkpoint_name(1))
-    assert make.paths(log.load()) == ["a", "b", "c"]
+    assert paths(log.load()) == ["a", "b", "c"]
 
 
-def test_an_unreadable_checkpoint_is_replaced_by_an_older_one(log, make):
-    log.checkpoint(1, *log.header(), make.add("a"))
-    log.commit(2, make.add("b"))
-    log.commit(3, make.add("c"))
+def test_an_unreadable_checkpoint_is_replaced_by_an_older_one(log):
+    log.checkpoint(1, *log.header(), add("a"))
+    log.commit(2, add("b"))
+    log.commit(3, add("c"))
     log.checkpoint(3, *log.header())
     DAMAGES["cut off"](log.log / checkpoint_name(3))
     snapshot = log.load()
-    assert make.paths(snapshot) == ["a", "b", "c"]
+    assert paths(snapshot) == ["a", "b", "c"]
     assert snapshot.segment.checkpoint.version == 1
 
 
-def test_a_checkpoint_with_a_lost_sidecar_is_replaced_by_one_of_the_same_version(log, make):
-    names = log.v2_checkpoint(3, log.header(), [[make.add("a")]], "parquet")
-    others = log.v2_checkpoint(3, [*log.header(), make.add("a")], [], "json")
+def test_a_checkpoint_with_a_lost_sidecar_is_replaced_by_one_of_the_same_version(log):
+    names = log.v2_checkpoint(3, log.header(), [[add("a")]], "parquet")
+    others = log.v2_checkpoint(3, [*log.header(), add("a")], [], "json")
     assert others == []
     os.unlink(log.log / "_sidecars" / names[0])
-    assert make.paths(log.load()) == ["a"]
+    assert paths(log.load()) == ["a"]
 
 
-def test_an_unreadable_checkpoint_that_nothing_replaces_is_an_error(log, make):
+def test_an_unreadable_checkpoint_that_nothing_replaces_is_an_error(log):
     log.checkpoint(3, *log.header())
-    log.commit(4, make.add("a"))
+    log.commit(4, add("a"))
     DAMAGES["cut off"](log.log / checkpoint_name(3))
     with pytest.raises(HeadwaterError) as error:
         log.load()
@@ -193,16 +194,16 @@ def test_an_unreadable_checkpoint_that_nothing_replaces_is_an_error(log, make):
     assert error.value.parameters["missing"] == "0-3"
 
 
-def test_a_checkpoint_without_protocol_is_damaged(log, make):
+def test_a_checkpoint_without_protocol_is_damaged(log):
     log.checkpoint(3, *log.header()[1:])
     with pytest.raises(HeadwaterError) as error:
         log.load()
     assert error.value.condition == "DELTA_CHECKPOINT_UNREADABLE"
 
 
-def test_statistics_and_tombstones_outlive_the_file(log, make):
-    log.checkpoint(3, *log.header(), make.add("a", '{"numRecords":7}'), make.remove("b"))
-    log.commit(4, make.add("c", '{"numRecords":8}'))
+def test_statistics_and_tombstones_outlive_the_file(log):
+    log.checkpoint(3, *log.header(), add("a", '{"numRecords":7}'), remove("b"))
+    log.commit(4, add("c", '{"numRecords":8}'))
     snapshot = log.load()
     os.unlink(log.log / checkpoint_name(3))
     os.unlink(log.log / commit_name(4))
@@ -211,10 +212,10 @@ def test_statistics_and_tombstones_outlive_the_file(log, make):
     assert snapshot.tombstones().column("path").to_pylist() == ["b"]
 
 
-def test_interleaved_rows_keep_statistics_with_their_file(log, make):
+def test_interleaved_rows_keep_statistics_with_their_file(log):
     actions = []
     for number in range(2000):  # more runs than are cut as slices
-        actions += [make.add(f"a{number}", f'{{"numRecords":{number}}}'), make.remove(f"r{number}")]
+        actions += [add(f"a{number}", f'{{"numRecords":{number}}}'), remove(f"r{number}")]
     log.checkpoint(3, *log.header(), *actions)
     snapshot = log.load()
     assert snapshot.files["path"].to_pylist() == [f"a{number}" for number in range(2000)]
@@ -224,29 +225,29 @@ def test_interleaved_rows_keep_statistics_with_their_file(log, make):
 
 @pytest.mark.parametrize("rows", [1, 7, 100])
 @pytest.mark.parametrize("chance", range(3))
-def test_however_a_checkpoint_is_cut_into_row_groups(log, make, rows, chance):
+def test_however_a_checkpoint_is_cut_into_row_groups(log, rows, chance):
     """Large checkpoints have many; commits after it remove files of each, some by paths that are spelled otherwise."""
     draw = random.Random(chance)
     vector = DeletionVector("u", "ab^-aqEH.-t@S}K{vb[*k^", 40, 6, 4)
     names = [f"part {number}%25" if draw.random() < 0.3 else f"part{number}" for number in range(60)]
     adds = {
-        name: make.add(
+        name: add(
             name.replace("%25", "%2525").replace(" ", "%20"),
             f'{{"numRecords":{number}}}',
             **({"deletion_vector": vector} if draw.random() < 0.2 else {}),
         )
         for number, name in enumerate(names)
     }
-    actions = [*log.header(), *adds.values(), *(make.remove(f"gone{number}") for number in range(20))]
+    actions = [*log.header(), *adds.values(), *(remove(f"gone{number}") for number in range(20))]
     draw.shuffle(actions)
     log.checkpoint(3, *actions)
     path = log.log / checkpoint_name(3)
     pq.write_table(pq.read_table(path), path, row_group_size=rows)
     gone = draw.sample(names, 25)
     for version, name in enumerate(gone, start=4):
-        add = adds[name]
-        remove = make.remove(add.path.replace("part", "%70art"))
-        log.commit(version, replace(remove, deletion_vector=add.deletion_vector))
+        file = adds[name]
+        removal = remove(file.path.replace("part", "%70art"))
+        log.commit(version, replace(removal, deletion_vector=file.deletion_vector))
     snapshot = log.load()
     left = [name for name in names if name not in gone]
     found = {

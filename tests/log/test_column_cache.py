@@ -16,6 +16,7 @@ from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.protocol.file_names import checkpoint_name
 from support.cached_checkpoints import entries, without, write
 from support.kept_columns import LEAVES, counted, shown
+from support.log_writer import add
 
 KINDS = ["classic", "multi-part", "v2 parquet", "v2 json", "adds alone"]
 
@@ -45,8 +46,8 @@ def damage(draw, path):
 
 @pytest.mark.parametrize("how", TYPES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_cold_warm_or_spoiled_it_is_the_same(log, make, directory, kind, how):
-    write(log, make, kind, how, f"{kind} {how}")
+def test_cold_warm_or_spoiled_it_is_the_same(log, directory, kind, how):
+    write(log, kind, how, f"{kind} {how}")
     expected = without(log, directory)
     counted()
     assert shown(log.load()) == expected
@@ -65,8 +66,8 @@ def test_cold_warm_or_spoiled_it_is_the_same(log, make, directory, kind, how):
     assert counted()[1] == 0  # what was spoiled has been written again
 
 
-def test_what_is_kept_is_not_read_again(log, make, directory, monkeypatch):
-    write(log, make, "classic", "both", 1)
+def test_what_is_kept_is_not_read_again(log, directory, monkeypatch):
+    write(log, "classic", "both", 1)
     before = shown(log.load())
     monkeypatch.setattr(checkpoint_reading.ParquetActions, "_file_actions", _unwanted)
     monkeypatch.setattr(checkpoint_reading.CheckpointStatistics, "_texts", _unwanted)
@@ -81,10 +82,10 @@ def _unwanted(*_):
     raise AssertionError("it is read")
 
 
-def test_off_it_keeps_nothing(log, make, tmp_path, monkeypatch):
+def test_off_it_keeps_nothing(log, tmp_path, monkeypatch):
     monkeypatch.setattr(column_cache, "FEWEST_BYTES", 0)
     monkeypatch.setattr(checkpoint_reading, "_KEPT_BYTES", 0)
-    write(log, make, "classic", "text", 1)
+    write(log, "classic", "text", 1)
     there = sorted(tmp_path.rglob("*"))
     counted()
     for settings in ({}, {"directory": ""}, {"maxBytes": "1g"}):
@@ -94,9 +95,9 @@ def test_off_it_keeps_nothing(log, make, tmp_path, monkeypatch):
     assert counted() == (0, 0)
 
 
-def test_a_checkpoint_that_was_replaced_is_read_again(log, make, directory):
+def test_a_checkpoint_that_was_replaced_is_read_again(log, directory):
     """By another engine, under the same name and of the same size and time, with its files in another order."""
-    files = [make.add(f"f{number}", f'{{"numRecords":{number}}}') for number in range(10, 60)]
+    files = [add(f"f{number}", f'{{"numRecords":{number}}}') for number in range(10, 60)]
     path = log.log / checkpoint_name(3)
     moment = 1_700_000_000_000_000_000
     for seed in range(4):
@@ -111,9 +112,9 @@ def test_a_checkpoint_that_was_replaced_is_read_again(log, make, directory):
     assert log.load().num_files == 30
 
 
-def test_a_type_that_was_changed_is_another_column(log, make, directory):
+def test_a_type_that_was_changed_is_another_column(log, directory):
     stats = '{"numRecords":1,"minValues":{"c":3},"maxValues":{"c":4}}'
-    log.checkpoint(3, *log.header({"c": "integer"}), make.add("a", stats))
+    log.checkpoint(3, *log.header({"c": "integer"}), add("a", stats))
     assert log.load().statistics([("c",)])["min.0"].type == pa.int32()
     log.commit(4, *log.header({"c": "decimal(12,1)"})[1:])
     assert log.load().statistics([("c",)])["max.0"].to_pylist() == [Decimal("4.0")]
@@ -143,9 +144,9 @@ def test_any_store_gives_files_that_can_be_told_apart(directory):
     assert len(seen) == len(cases)
 
 
-def test_a_checkpoint_that_is_written_fills_no_cache(tmp_path, log, make, directory):
+def test_a_checkpoint_that_is_written_fills_no_cache(tmp_path, log, directory):
     """It needs the bounds of all columns, once."""
-    write(log, make, "classic", "typed", 5)
+    write(log, "classic", "typed", 5)
     snapshot = log.load()
     kept = entries(directory)
     write_checkpoint(snapshot)

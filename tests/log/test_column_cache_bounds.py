@@ -18,6 +18,7 @@ from headwater.log.column_cache import ColumnCache, FileColumns
 from headwater.log.snapshot_cache import SnapshotCache
 from support.cached_checkpoints import entries, table_of, without, write
 from support.kept_columns import LEAVES, shown
+from support.log_writer import add
 
 
 def _allocated_since(before):
@@ -25,8 +26,8 @@ def _allocated_since(before):
     return pa.total_allocated_bytes() - before
 
 
-def test_what_is_mapped_takes_no_memory(tmp_path, log, make, directory):
-    files = [make.add(f"{number:0200}", '{"numRecords":7,"minValues":{"id":5}}') for number in range(20_000)]
+def test_what_is_mapped_takes_no_memory(tmp_path, log, directory):
+    files = [add(f"{number:0200}", '{"numRecords":7,"minValues":{"id":5}}') for number in range(20_000)]
     log.checkpoint(1, *log.header(), *files)
     sizes = []
     for with_cache in (False, True, True):
@@ -47,8 +48,8 @@ def test_what_is_mapped_takes_no_memory(tmp_path, log, make, directory):
     assert sizes[2][0] < 400_000 > sizes[2][1]
 
 
-def test_small_checkpoints_are_not_kept(log, make, directory, monkeypatch):
-    write(log, make, "classic", "text", 1)
+def test_small_checkpoints_are_not_kept(log, directory, monkeypatch):
+    write(log, "classic", "text", 1)
     monkeypatch.undo()
     monkeypatch.setattr(checkpoint_reading, "_KEPT_BYTES", 0)
     log.load().statistics(LEAVES)
@@ -148,9 +149,9 @@ def test_few_looks_are_enough_for_many_writers(tmp_path, monkeypatch):
     assert taken["levels"]["columnCacheBytes"] <= most_bytes
 
 
-def test_a_full_disk_is_no_error(log, make, directory, caplog, monkeypatch):
+def test_a_full_disk_is_no_error(log, directory, caplog, monkeypatch):
     """The system refuses files beyond a size, as a full disk does."""
-    write(log, make, "classic", "text", 1)
+    write(log, "classic", "text", 1)
     expected = without(log, directory)
     tried, write_entry = [], column_cache._write
 

@@ -21,11 +21,12 @@ from headwater.protocol.file_names import checkpoint_name
 from headwater.stores import LocalStore
 from support.cached_checkpoints import entries, table_of, without, write
 from support.kept_columns import LEAVES, counted, shown
+from support.log_writer import add
 
 
-def test_it_is_for_its_user_alone(log, make, directory):
+def test_it_is_for_its_user_alone(log, directory):
     os.umask(os.umask(0o002))
-    write(log, make, "classic", "text", 1)
+    write(log, "classic", "text", 1)
     shown(log.load())
     assert directory.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in directory.iterdir()} == {0o600}
@@ -64,8 +65,8 @@ REFUSED = [_open_to_others, _a_link, _a_file, _of_another_user, _below_a_file, _
 
 
 @pytest.mark.parametrize("spoil", REFUSED)
-def test_a_directory_that_may_not_be_used_is_not(log, make, directory, monkeypatch, caplog, spoil):
-    write(log, make, "classic", "text", 1)
+def test_a_directory_that_may_not_be_used_is_not(log, directory, monkeypatch, caplog, spoil):
+    write(log, "classic", "text", 1)
     expected = without(log, directory)
     spoil(directory, monkeypatch)
     there = sorted(directory.parent.rglob("*"))
@@ -109,8 +110,8 @@ def _directory(path):
 
 
 @pytest.mark.parametrize("spoil", [_link, _fifo, _open, _empty, _of_another_name, _directory])
-def test_entries_that_are_none_are_not_used(log, make, directory, spoil):
-    write(log, make, "classic", "text", 1)
+def test_entries_that_are_none_are_not_used(log, directory, spoil):
+    write(log, "classic", "text", 1)
     expected = shown(log.load())
     for path in entries(directory):
         content = path.read_bytes()
@@ -137,8 +138,8 @@ def lies(name, schema, rows):
     yield pa.table({"x": pa.array(range(rows))}).slice(0, rows - 1)
 
 
-def test_what_lies_about_its_columns_is_not_used(log, make, directory, monkeypatch):
-    write(log, make, "classic", "text", 1)
+def test_what_lies_about_its_columns_is_not_used(log, directory, monkeypatch):
+    write(log, "classic", "text", 1)
     expected = without(log, directory)
     asked = []
     read = FileColumns.read
@@ -166,8 +167,8 @@ class Forbidding(LocalStore):
         raise PermissionError(13, "not allowed", path)
 
 
-def test_who_may_not_read_the_checkpoint_gets_nothing_of_it(log, make, directory):
-    log.checkpoint(3, *log.header(), make.add("secret", '{"numRecords":1}'))
+def test_who_may_not_read_the_checkpoint_gets_nothing_of_it(log, directory):
+    log.checkpoint(3, *log.header(), add("secret", '{"numRecords":1}'))
     log.load().statistics([("id",)])
     counted()
     with pytest.raises(HeadwaterError, match="not allowed"):
@@ -179,8 +180,8 @@ class AnotherEndpoint(LocalStore):
     identity = "endpoint=elsewhere"
 
 
-def test_what_is_reached_with_other_options_is_kept_apart(log, make, directory):
-    log.checkpoint(3, *log.header(), make.add("a", '{"numRecords":1}'))
+def test_what_is_reached_with_other_options_is_kept_apart(log, directory):
+    log.checkpoint(3, *log.header(), add("a", '{"numRecords":1}'))
     log.load()
     counted()
     load_snapshot(log.path, AnotherEndpoint())

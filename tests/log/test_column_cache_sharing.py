@@ -16,8 +16,8 @@ from support.kept_columns import LEAVES, counted, shown
 from support.processes import environment, python
 
 
-def test_the_directory_may_go_at_any_time(log, make, directory, caplog):
-    write(log, make, "classic", "text", 1)
+def test_the_directory_may_go_at_any_time(log, directory, caplog):
+    write(log, "classic", "text", 1)
     expected = shown(log.load())
     mapped = log.load()
     mapped.statistics(LEAVES)
@@ -62,8 +62,8 @@ def answer(process):
     return hits, misses, set(found)
 
 
-def test_another_process_finds_it(log, make, directory):
-    write(log, make, "v2 parquet", "both", 2)
+def test_another_process_finds_it(log, directory):
+    write(log, "v2 parquet", "both", 2)
     expected = without(log, directory)
     _, misses, found = answer(start(log, directory))
     assert (misses > 0, found) == (True, {expected})
@@ -75,9 +75,9 @@ def test_another_process_finds_it(log, make, directory):
 
 
 @pytest.mark.parametrize("most_bytes", ["1g", "20000"])
-def test_processes_at_once(log, make, directory, most_bytes):
+def test_processes_at_once(log, directory, most_bytes):
     """With room for all, and with so little that each deletes what others use."""
-    write(log, make, "multi-part", "both", 3)
+    write(log, "multi-part", "both", 3)
     expected = without(log, directory)
     until = time.time() + 3
     for hits, misses, found in map(answer, [start(log, directory, most_bytes, until) for _ in range(3)]):
@@ -87,8 +87,8 @@ def test_processes_at_once(log, make, directory, most_bytes):
         assert sum(path.stat().st_size for path in directory.iterdir()) <= 20_000
 
 
-def test_threads_at_once(log, make, directory):
-    write(log, make, "classic", "text", 4)
+def test_threads_at_once(log, directory):
+    write(log, "classic", "text", 4)
     expected = without(log, directory)
     found = []
     threads = [threading.Thread(target=lambda: found.append(shown(log.load()))) for _ in range(8)]

@@ -9,6 +9,7 @@ import pytest
 from headwater.basics.errors import HeadwaterError
 from headwater.protocol.partition_values import parse_timestamp, parse_value, typed_values
 from headwater.protocol.types import DataType, DecimalType, PrimitiveType, StructType
+from support.log_writer import add, remove
 
 UTC = timezone.utc
 
@@ -122,14 +123,14 @@ def test_offsets_of_timestamps():
         parse_timestamp("2024-01-01T14:00:00+02:00", None)
 
 
-def test_a_snapshots_partition_values_follow_its_files(log, make):
-    files = [make.add(str(i), partition_values={"p": str(i)}) for i in range(5)]
+def test_a_snapshots_partition_values_follow_its_files(log):
+    files = [add(str(i), partition_values={"p": str(i)}) for i in range(5)]
     # What an earlier mapping left in the schema says nothing about a table that maps no columns.
     metadata = {"delta.columnMapping.physicalName": "phys"}
     column = {"name": "p", "type": "integer", "nullable": True, "metadata": metadata}
     log.create({"id": "long", "p": column}, ["p"], actions=files)
     log.checkpoint(0, *log.header({"id": "long", "p": column}, ["p"]), *files)
-    log.commit(1, make.remove("2"), make.add("9", partition_values={"p": None}))
+    log.commit(1, remove("2"), add("9", partition_values={"p": None}))
     snapshot = log.load()
     assert snapshot.partition_values("p").to_pylist() == [0, 1, 3, 4, None]
     assert snapshot.select(["path"])["path"].to_pylist() == ["0", "1", "3", "4", "9"]

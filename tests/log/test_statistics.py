@@ -15,6 +15,7 @@ from headwater.log.statistics import json_values
 from headwater.log.statistics.columns import Leaf, block_statistics, leaf_of
 from headwater.log.statistics.json_values import values_of
 from headwater.protocol.types import DecimalType, PrimitiveType, parse_schema
+from support.log_writer import CHECKPOINT
 
 UTC = timezone.utc
 
@@ -241,7 +242,7 @@ PARSED = pa.struct(
 COLUMNS = {"i": "long", "d": "double", "t": "timestamp", "x": "integer", "z": "integer"}
 
 
-def test_parsed_statistics_of_checkpoints_are_used(log, make):
+def test_parsed_statistics_of_checkpoints_are_used(log):
     moment = datetime(2024, 1, 1)
     parsed = {
         "numRecords": 4,
@@ -250,7 +251,7 @@ def test_parsed_statistics_of_checkpoints_are_used(log, make):
         "nullCount": {"i": 0},
     }
     add = pa.struct([("path", pa.string()), ("size", pa.int64()), ("stats", pa.string()), ("stats_parsed", PARSED)])
-    schema = make.checkpoint_schema.set(make.checkpoint_schema.get_field_index("add"), pa.field("add", add))
+    schema = CHECKPOINT.set(CHECKPOINT.get_field_index("add"), pa.field("add", add))
     text = '{"numRecords":9,"minValues":{"i":7}}'
     rows = [action.to_json() for action in log.header(COLUMNS)]
     rows += [

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from headwater.log import column_cache
 from headwater.protocol.actions import DeletionVector
 from support.kept_columns import COLUMNS, shown
+from support.log_writer import add, remove
 
 _BOUNDS = pa.struct([("i", pa.int64()), ("d", pa.float64()), ("s", pa.string())])
 
@@ -67,13 +68,13 @@ def _parsed(text):
     }
 
 
-def write(log, make, kind, how, seed):
+def write(log, kind, how, seed):
     """A log that is a checkpoint, and two commits after it."""
     draw = random.Random(seed)
     vector = DeletionVector("u", "ab^-aqEH.-t@S}K{vb[*k^", 40, 6, 4)
     names = [f"f{number}" if draw.random() < 0.8 else f"f%20{number}" for number in range(60)]
     files = [
-        make.add(
+        add(
             name,
             _text(draw, number),
             partition_values={"p": draw.choice([None, "1", "2"])},
@@ -83,7 +84,7 @@ def write(log, make, kind, how, seed):
         for number, name in enumerate(names)
     ]
     others = log.header(COLUMNS, ["p"])
-    removes = [make.remove(f"gone{number}") for number in range(20)]
+    removes = [remove(f"gone{number}") for number in range(20)]
     if kind == "adds alone":
         removes = []
     mixed = [*files, *removes]
@@ -102,10 +103,8 @@ def write(log, make, kind, how, seed):
             log.v2_checkpoint(3, others, parts, kind.split()[1])
     for path in log.log.rglob("*.parquet"):
         _rewrite(path, how, draw)
-    log.commit(
-        4, make.remove(files[3].path, deletion_vector=files[3].deletion_vector), make.add("late", '{"numRecords":1}')
-    )
-    log.commit(5, make.remove(files[9].path, deletion_vector=files[9].deletion_vector))
+    log.commit(4, remove(files[3].path, deletion_vector=files[3].deletion_vector), add("late", '{"numRecords":1}'))
+    log.commit(5, remove(files[9].path, deletion_vector=files[9].deletion_vector))
 
 
 def _rewrite(path, how, draw):

@@ -18,10 +18,11 @@ import org.apache.spark.sql.headwater.SparkInternals
  */
 private[statements] object SavedOver {
   def refuse(session: SparkSession, command: RunnableCommand): Unit = command.productIterator.toSeq match {
-    case Seq(table: CatalogTable, SaveMode.Overwrite, rows: LogicalPlan) if tables(rows).nonEmpty =>
-      def replaced = SparkInternals.logicalPlan(session.table(table.identifier.quotedString))
-      Try(replaced).toOption.toSeq.flatMap(tables).foreach { target =>
-        if (HeadwaterFileIndex.isReadIn(rows, target.path, target.state.tableId, anyVersion = true) || tables(rows).exists(
+    case Seq(table: CatalogTable, SaveMode.Overwrite, rows: LogicalPlan) =>
+      val read = tables(rows)
+      def replaced = tables(SparkInternals.logicalPlan(session.table(table.identifier.quotedString)))
+      if (read.nonEmpty) Try(replaced).getOrElse(Nil).foreach { target =>
+        if (HeadwaterFileIndex.isReadIn(rows, target.path, target.state.tableId, anyVersion = true) || read.exists(
             _.listsBelow(target.path))) {
           throw SparkInternals.overwritesItsSource(session, table.identifier)
         }
