@@ -253,8 +253,11 @@ def test_what_is_no_delta_table(spark, fails, rows, database, statement):
     with fails("DELTA_UNSUPPORTED_SOURCE", statement.split()[0], "permanent"):
         spark.sql(statement.replace("{t}", "permanent"))
     spark.sql("CREATE TABLE plain USING parquet AS SELECT id, 0 AS v FROM range(2)")
-    with fails("UNSUPPORTED_FEATURE.TABLE_OPERATION", "plain", state="0A000"):
+    with fails("DELTA_ONLY_OPERATION", "plain", statement.split()[0], "CONVERT TO DELTA spark_catalog"):
         spark.sql(statement.replace("{t}", "plain"))
+    spark.sql("CREATE TABLE other USING csv AS SELECT id, 0 AS v FROM range(2)")
+    with fails("UNSUPPORTED_FEATURE.TABLE_OPERATION", "other", state="0A000"):
+        spark.sql(statement.replace("{t}", "other"))
     with fails("TABLE_OR_VIEW_NOT_FOUND", "nowhere", state="42P01"):
         spark.sql(statement.replace("{t}", "nowhere"))
     with fails("PATH_NOT_FOUND", "/nowhere", state="42K03"):

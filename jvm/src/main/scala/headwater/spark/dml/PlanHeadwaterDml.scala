@@ -6,7 +6,7 @@ import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
 import headwater.spark.HeadwaterException
-import headwater.spark.catalog.HeadwaterTable
+import headwater.spark.catalog.{HeadwaterTable, Refusals}
 import headwater.spark.shims.MergeShim
 import headwater.spark.write.{DeclaredLengthCheck, StoreAssignment}
 import org.apache.spark.sql.{AnalysisException, SparkSession}
@@ -85,13 +85,17 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
           clauses(matched),
           clauses(notMatched),
           clauses(notMatchedBySource)))
-    case DeleteFromTable(ViewOf(table), _) => throw ViewRefusal("DELETE", table, "view")
-    case UpdateTable(ViewOf(table), _, _) => throw ViewRefusal("UPDATE", table, "view")
-    case m: MergeIntoTable => m.targetTable match {
-        case ViewOf(table) => throw ViewRefusal("MERGE", table, "view")
-        case _ => m
-      }
+    case delete: DeleteFromTable => refused("DELETE", delete.table).fold[LogicalPlan](delete)(throw _)
+    case update: UpdateTable => refused("UPDATE", update.table).fold[LogicalPlan](update)(throw _)
+    case merge: MergeIntoTable => refused("MERGE", merge.targetTable).fold[LogicalPlan](merge)(throw _)
     case other => other
+  }
+
+  /** Why the rows of a target cannot be changed, if it is a view of a Delta table or a table of Parquet files. */
+  private def refused(statement: String, target: LogicalPlan): Option[HeadwaterException] = target match {
+    case ViewOf(table) => Some(ViewRefusal(statement, table, "view"))
+    case ParquetTable(table) => Some(Refusals.notDelta(table, statement))
+    case _ => None
   }
 
   /** The statement about the table where its target is a view. No value can be assigned to a column that the view computes. */
@@ -207,6 +211,15 @@ private object ViewOf {
   def unapply(plan: LogicalPlan): Option[String] = EliminateSubqueryAliases(plan) match {
     case view: View if view.exists { case DmlTarget(_, _) => true; case r: LogicalRelation => SparkInternals.isOurs(r); case _ => false } =>
       Some(view.desc.identifier.unquotedString)
+    case _ => None
+  }
+}
+
+/** A table of the session catalog whose files are Parquet, and which is no Delta table. */
+private object ParquetTable {
+  def unapply(plan: LogicalPlan): Option[String] = EliminateSubqueryAliases(plan) match {
+    case relation: LogicalRelation if !SparkInternals.isOurs(relation) =>
+      relation.catalogTable.filter(_.provider.exists(_.equalsIgnoreCase("parquet"))).map(_.identifier.unquotedString)
     case _ => None
   }
 }
