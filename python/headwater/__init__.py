@@ -44,9 +44,12 @@ def configure(builder: _Builder) -> _Builder:
 def show_progress(spark: Any, show: Any = None) -> Any:
     """Show what Spark works on in this session, by name: below the cell of a notebook, or as a line of the terminal.
 
-    A line has the statement and its table, the step, the tasks that are done and all of them, and the seconds, such as
-    ``OPTIMIZE sales: compact 120 files of 8000000 bytes into 4 … 12 of 40 tasks, 5 s``. Work of less than a second is
-    not shown, nor are streams and auto-compaction. Over Spark Connect, statements have their first words as name.
+    A line has the statement and its table, the step, the tasks that are done and all of them, the rows that they have
+    read and written so far, and the seconds, such as ``OPTIMIZE sales: compact 120 files of 8000000 bytes into 4 …
+    12 of 40 tasks, 1,200,000 rows read, 5 s``. Work of less than a second is not shown, nor are streams and
+    auto-compaction. Over Spark Connect, statements have their first words as name, and bytes in place of rows.
+
+    Spark's own bars end in a classic session, unless you have set ``spark.ui.showConsoleProgress``.
 
     :param spark: a classic session or one of Spark Connect.
     :param show: called with what runs, a sequence of :class:`headwater.progress.Work`, empty once nothing does; without
@@ -54,8 +57,9 @@ def show_progress(spark: Any, show: Any = None) -> Any:
     :returns: an object whose ``stop()`` ends it; also a context manager.
     """
     from headwater import progress
+    from headwater.cli import launch
 
-    return progress.follow(spark, show)
+    return progress.follow(spark, show, launch.asks_for_bar)
 
 
 def in_transaction(spark: Any, *, serializable: bool = False) -> Any:

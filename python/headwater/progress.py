@@ -3,7 +3,9 @@
 Owns the line that ``headwater.show_progress`` shows while Spark works: in a notebook below the cell, in a terminal on
 standard error. The names are those that statements give their jobs, the same as in Spark's UI: ``OPTIMIZE sales: 1 of
 2, compact 120 files of 8000000 bytes into 4``. Over Spark Connect a client is not told them; there a statement that
-was given to ``spark.sql``, as all of ``DeltaTable`` are, is named by its first words.
+was given to ``spark.sql``, as all of ``DeltaTable`` are, is named by its first words. The names and amounts come from
+:mod:`headwater.basics.running_work`. Spark's own bar, which would write to the same place, ends, unless the user has
+set that it is drawn.
 
 Promises: showing never makes a statement fail, wait or run again; text values of statements are not shown; what takes
 less than a second is not shown.
@@ -18,41 +20,19 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from html import escape
 from types import TracebackType
 from typing import Any, Protocol
 
-from headwater.basics.printable import printable
+from headwater.basics import running_work
+from headwater.basics.running_work import Job, Watch, one_line, terminal_line
+from headwater.basics.running_work import Work as Work  # noqa: PLC0414 - what a display of one's own is called with
 
 #: Seconds between two looks at the jobs of a classic session.
 _INTERVAL = 0.5
-#: Seconds that work takes before it is shown.
-_PATIENCE = 1.0
-#: Seconds without a job after which a statement's work is over: between its jobs it plans and commits.
-_GAP = 2.0
-_LONGEST_NAME = 100
-_BAR = 20
 #: A text of SQL: ``'…'`` or ``"…"``; possessive in effect, since no alternative begins like another.
 _TEXTS = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 _COMMENTS = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
-#: The job group of auto-compaction, for which nobody waits.
-_BACKGROUND = "headwater auto-compaction"
-
-
-@dataclass(frozen=True)
-class Work:
-    """Something that runs: its name, its tasks that are done and all that are known, and seconds since it was seen."""
-
-    name: str
-    done: int
-    all: int
-    seconds: float
-
-    def __str__(self) -> str:
-        return f"{self.name}  {_bar(self.done, self.all)} {self.done} of {self.all} tasks, {self.seconds:.0f} s"
-
-
 #: Shows what runs now; an empty sequence once nothing does.
 Show = Callable[[Sequence[Work]], None]
 
@@ -70,11 +50,18 @@ class Progress(Protocol):
     ) -> None: ...
 
 
-def follow(spark: Any, show: Show | None = None) -> Progress:
-    """See :func:`headwater.show_progress`."""
+def follow(spark: Any, show: Show | None = None, asks_for_bar: Callable[[Any], bool] = lambda spark: False) -> Progress:
+    """See :func:`headwater.show_progress`.
+
+    :param asks_for_bar: whether the user of a classic session has set that Spark draws its own bar.
+    """
     shown = show or _display()
-    is_remote = type(spark).__module__.startswith("pyspark.sql.connect")
-    return _Connected(spark, shown) if is_remote else _Jobs(spark, shown)
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        return _Connected(spark, shown)
+    bar = spark._jsc.sc().progressBar()
+    if bar.isDefined() and not asks_for_bar(spark):
+        bar.get().stop()
+    return _Jobs(spark, shown)
 
 
 class _Progress:
@@ -100,7 +87,7 @@ class _Jobs(_Progress):
         self._spark = spark
         self._show = show
         self._over = threading.Event()
-        self._began: dict[str, float] = {}
+        self._watch = Watch()
         self._shows = False
         self._thread = threading.Thread(target=self._run, name="headwater progress", daemon=True)
         self._thread.start()
@@ -110,42 +97,23 @@ class _Jobs(_Progress):
         self._thread.join(timeout=5)
 
     def _run(self) -> None:
-        last = 0.0
         try:
             while not self._over.wait(_INTERVAL):
-                now = time.monotonic()
-                works = self._works(now)
-                if works:
-                    last = now
-                    self._tell([work for work in works if work.seconds >= _PATIENCE])
-                elif now - last > _GAP:
-                    self._began.clear()
-                    self._tell(())
+                works = self._watch.look(*self._running(), time.monotonic())
+                if works is not None:
+                    self._tell(works)
         except Exception:  # Spark was stopped, or the notebook is gone: there is nothing to show, and nobody to tell
             pass
         finally:
             self._tell(())
 
-    def _works(self, now: float) -> list[Work]:
-        """The jobs that run, those of one description together."""
+    def _running(self) -> tuple[list[Job], set[str]]:
+        """The jobs that run, and the streams."""
         context = self._spark._jsc.sc()
         store = context.statusStore()
-        counted: dict[str, list[int]] = {}
         numbers = list(context.statusTracker().getActiveJobIds())
         streams = {str(query.runId) for query in self._spark.streams.active} if numbers else set()
-        for number in numbers:
-            job = _job(store, number)
-            if job is None or not job.description().isDefined():
-                continue
-            group = job.jobGroup().get() if job.jobGroup().isDefined() else ""
-            if group == _BACKGROUND or group in streams:
-                continue
-            of = counted.setdefault(_one_line(str(job.description().get())), [0, 0])
-            of[0] += job.numCompletedTasks() + job.numSkippedTasks()
-            of[1] += job.numTasks()
-        # The steps of a statement are one work: it began with the first.
-        began = {name: self._began.setdefault(_title(name), now) for name in counted}
-        return [Work(name, min(done, every), every, now - began[name]) for name, (done, every) in counted.items()]
+        return [job for number in numbers if (job := _job(store, number)) is not None], streams
 
     def _tell(self, works: Sequence[Work]) -> None:
         if works or self._shows:
@@ -153,19 +121,35 @@ class _Jobs(_Progress):
             self._show(works)
 
 
-def _job(store: Any, number: int) -> Any:
-    """What Spark knows of a job; None if it is not in its store, as in the moment of its start."""
+def _job(store: Any, number: int) -> Job | None:
+    """A job, and what its stages have read and written; None if Spark does not know it, as in the moment of its start,
+    or if it has no description.
+    """
+    job = _known(store.job, number)
+    if job is None or not job.description().isDefined():
+        return None
+    ids = job.stageIds()
+    stages = [_known(store.lastStageAttempt, ids.apply(at)) for at in range(ids.size())]
+    counted = [stage for stage in stages if stage is not None]
+    return Job(
+        str(job.description().get()),
+        str(job.jobGroup().get()) if job.jobGroup().isDefined() else "",
+        job.numCompletedTasks() + job.numSkippedTasks(),
+        job.numTasks(),
+        sum(stage.inputRecords() for stage in counted),
+        sum(stage.inputBytes() for stage in counted),
+        sum(stage.outputRecords() for stage in counted),
+    )
+
+
+def _known(ask: Callable[[int], Any], number: int) -> Any:
+    """What Spark's store has of this number; None if it has nothing."""
     from py4j.protocol import Py4JJavaError
 
     try:
-        return store.job(number)
+        return ask(number)
     except Py4JJavaError:
         return None
-
-
-def _title(name: str) -> str:
-    """Of ``MERGE sales: 1 of 3, find matching rows`` the statement and the table."""
-    return name.partition(": ")[0]
 
 
 # --- Spark Connect ----------------------------------------------------------------------------------------------------
@@ -203,16 +187,20 @@ class _Connected(_Progress):
     def _heard(self, stages: Iterable[Any] | None, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
         now = time.monotonic()
         name = _named(getattr(self._names, "now", None))
-        counts = [(stage.num_completed_tasks, stage.num_tasks) for stage in stages or ()]
+        known = list(stages or ())
         with self._lock:
             began = self._began.setdefault(operation_id, now)
             if done:
                 del self._began[operation_id]
                 if self._works.pop(operation_id, None) is None:
                     return
-            elif now - began >= _PATIENCE:
+            elif now - began >= running_work.PATIENCE:
                 self._works[operation_id] = Work(
-                    name, sum(each for each, _ in counts), sum(every for _, every in counts), now - began
+                    name,
+                    sum(stage.num_completed_tasks for stage in known),
+                    sum(stage.num_tasks for stage in known),
+                    now - began,
+                    bytes_read=sum(stage.num_bytes_read for stage in known),
                 )
             else:
                 return
@@ -225,20 +213,10 @@ def _named(text: str | None) -> str:
     """A statement's first words, without the texts in it."""
     if text is None:
         return "query"
-    return _one_line(_TEXTS.sub("'…'", _COMMENTS.sub(" ", text[:10_000])))
-
-
-def _one_line(text: str) -> str:
-    line = printable(" ".join(text.split()))
-    return line if len(line) <= _LONGEST_NAME else f"{line[: _LONGEST_NAME - 1]}…"
+    return one_line(_TEXTS.sub("'…'", _COMMENTS.sub(" ", text[:10_000])))
 
 
 # --- displays ---------------------------------------------------------------------------------------------------------
-
-
-def _bar(done: int, every: int) -> str:
-    full = _BAR * done // every if every else 0
-    return "█" * full + "░" * (_BAR - full)
 
 
 def _display() -> Show:
@@ -278,15 +256,14 @@ class _Cell:
 def _html(work: Work) -> str:
     return (
         f'<span>{escape(work.name)} <progress value="{work.done}" max="{max(work.all, 1)}"></progress> '
-        f"{work.done} of {work.all} tasks, {work.seconds:.0f} s</span>"
+        f"{work.amount}</span>"
     )
 
 
 def _terminal(works: Sequence[Work]) -> None:
-    """One line, written over by the next; of several works the first, and how many others there are."""
+    """One line, written over by the next."""
     import shutil
 
     width = shutil.get_terminal_size().columns - 1
-    line = str(works[0]) + (f"; {len(works) - 1} more" if len(works) > 1 else "") if works else ""
-    sys.stderr.write(f"\r{line[:width]:<{width}}" + ("" if works else "\r"))
+    sys.stderr.write(f"\r{terminal_line(works, width):<{width}}" + ("" if works else "\r"))
     sys.stderr.flush()

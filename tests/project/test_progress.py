@@ -7,13 +7,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
 
 import headwater
 from headwater import progress
-from headwater.progress import Work
+from headwater.basics import running_work
+from headwater.basics.running_work import Job, Watch, Work, terminal_line
 
 _STREAM = "5b6a0e0e-0000-4000-8000-000000000000"
 
@@ -36,13 +38,18 @@ class Jobs:
         self.jobs: dict[int, SimpleNamespace] = {}
         self.fails = False
         self._jsc = self
+        self._jvm: SimpleNamespace | None = None
+        self.bar: SimpleNamespace | None = None
         self.streams = SimpleNamespace(active=[SimpleNamespace(runId=_STREAM)])
 
     def sc(self) -> Jobs:
         return self
 
+    def progressBar(self) -> Some:
+        return Some(self.bar)
+
     def statusStore(self) -> SimpleNamespace:
-        return SimpleNamespace(job=self.jobs.__getitem__)
+        return SimpleNamespace(job=self.jobs.__getitem__, lastStageAttempt=STAGES.__getitem__)
 
     def statusTracker(self) -> SimpleNamespace:
         if self.fails:
@@ -56,7 +63,16 @@ class Jobs:
             numCompletedTasks=lambda: done,
             numSkippedTasks=lambda: 1,
             numTasks=lambda: tasks,
+            stageIds=lambda: SimpleNamespace(size=lambda: len(STAGES), apply=list(STAGES).__getitem__),
         )
+
+
+def stage(read: int, read_bytes: int, written: int) -> SimpleNamespace:
+    return SimpleNamespace(inputRecords=lambda: read, inputBytes=lambda: read_bytes, outputRecords=lambda: written)
+
+
+#: The stages of every job, by their numbers.
+STAGES = {7: stage(1000, 5000, 0), 9: stage(500, 0, 20)}
 
 
 class Stage(SimpleNamespace):
@@ -68,6 +84,7 @@ class Connected:
 
     def __init__(self) -> None:
         self.handlers: list[Callable[..., None]] = []
+        self.read = 0
         self.client = SimpleNamespace(_progress_handlers=self.handlers)
         self.registerProgressHandler = self.handlers.append
         self.removeProgressHandler = self.handlers.remove
@@ -79,7 +96,10 @@ class Connected:
     def work(self, operation: str) -> None:
         for done in (1, 3):
             for handler in list(self.handlers):
-                stages = [Stage(num_completed_tasks=done, num_tasks=6), Stage(num_completed_tasks=0, num_tasks=2)]
+                stages = [
+                    Stage(num_completed_tasks=done, num_tasks=6, num_bytes_read=self.read),
+                    Stage(num_completed_tasks=0, num_tasks=2, num_bytes_read=self.read),
+                ]
                 handler(stages=stages, inflight_tasks=1, operation_id=operation, done=False)
         for handler in list(self.handlers):
             handler(stages=[], inflight_tasks=0, operation_id=operation, done=True)
@@ -90,8 +110,9 @@ Connected.__module__ = "pyspark.sql.connect.session"
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("_INTERVAL", 0.01), ("_PATIENCE", 0.0), ("_GAP", 0.05)):
-        monkeypatch.setattr(progress, name, value)
+    monkeypatch.setattr(progress, "_INTERVAL", 0.01)
+    monkeypatch.setattr(running_work, "PATIENCE", 0.0)
+    monkeypatch.setattr(running_work, "GAP", 0.05)
 
 
 def _until(found: Callable[[], bool]) -> None:
@@ -111,16 +132,21 @@ def test_jobs_are_shown_by_their_names() -> None:
     spark.run(5, "WRITE_STREAM sales", 0, 9, _STREAM)
     with headwater.show_progress(spark, seen.append):
         _until(lambda: bool(seen))
-        assert {(w.name, w.done, w.all) for w in seen[-1]} == {
-            ("OPTIMIZE sales: 1 of 2, compact 12 files of 900 bytes into 2", 5, 9)
-        }
+        (work,) = seen[-1]
+        assert (work.name, work.done, work.all) == (
+            "OPTIMIZE sales: 1 of 2, compact 12 files of 900 bytes into 2",
+            5,
+            9,
+        )
+        assert (work.rows_read, work.bytes_read, work.rows_written) == (3000, 10000, 40)
         spark.jobs.clear()
         _until(lambda: not seen[-1])
     assert [bool(works) for works in seen].count(False) == 1
 
 
 def test_a_statement_began_with_its_first_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "_PATIENCE", 0.2)
+    monkeypatch.setattr(running_work, "PATIENCE", 0.2)
+    monkeypatch.setattr(running_work, "GAP", 2.0)
     spark, seen = Jobs(), list[Sequence[Work]]()
     spark.run(1, "UPDATE sales: 1 of 2, find matching rows", 0, 4)
     with headwater.show_progress(spark, seen.append):
@@ -145,6 +171,50 @@ def test_a_spark_that_stops_ends_it_without_a_word(capsys: pytest.CaptureFixture
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize(
+    ("command", "defaults", "ends"),
+    [
+        ("org.apache.spark.deploy.SparkSubmit --name PySparkShell pyspark-shell", "", True),
+        ("org.apache.spark.deploy.SparkSubmit --conf spark.ui.showConsoleProgress=true pyspark-shell", "", False),
+        ("org.apache.spark.deploy.SparkSubmit pyspark-shell", "spark.ui.showConsoleProgress true", False),
+    ],
+)
+def test_sparks_own_bar_ends_unless_the_user_has_set_it(
+    command: str, defaults: str, ends: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "spark-defaults.conf").write_text(defaults)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    spark, stopped = Jobs(), list[str]()
+    spark.bar = SimpleNamespace(stop=lambda: stopped.append("stopped"))
+    system = SimpleNamespace(getProperty={"sun.java.command": command}.__getitem__)
+    spark._jvm = SimpleNamespace(java=SimpleNamespace(lang=SimpleNamespace(System=system)))
+    headwater.show_progress(spark, lambda works: None).stop()
+    assert stopped == (["stopped"] if ends else [])
+
+
+def test_a_line_keeps_the_amount_and_shortens_the_name() -> None:
+    work = Work("OPTIMIZE sales: 1 of 2, compact 120 files of 8000000 bytes into 4", 12, 40, 5.2, 1_200_000, 1, 300)
+    amount = "12 of 40 tasks, 1,200,000 rows read, 300 rows written, 5 s"
+    assert terminal_line([work], 200) == f"{work.name}  ██████░░░░░░░░░░░░░░ {amount}"
+    assert terminal_line([work], 90) == f"OPTIMIZE sales: 1 of 2, compa…  {amount}"
+    assert terminal_line([work, work], 98) == f"OPTIMIZE sales: 1 of 2, compa…  {amount}; 1 more"
+    assert len(terminal_line([work], 40)) == 40
+    assert terminal_line([Work("query", 0, 2, 30.0, bytes_read=2_500_000)], 80).endswith("tasks, 2.5 MB read, 30 s")
+    assert terminal_line([], 80) == ""
+
+
+def test_between_two_jobs_what_is_shown_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running_work, "PATIENCE", 1.0)
+    monkeypatch.setattr(running_work, "GAP", 2.0)
+    watch, job = Watch(), Job("MERGE sales: 1 of 3, find matching rows", "", 0, 2)
+    assert watch.look([job], (), 100.0) == []
+    assert watch.look([], (), 101.5) is None
+    (work,) = watch.look([job], (), 101.9) or ()
+    assert work.seconds == pytest.approx(1.9)
+    assert watch.look([], (), 104.5) == []
+    assert watch.look([job], (), 106.0) == []  # another statement
+
+
 def test_over_connect_statements_are_named_by_their_words() -> None:
     spark, seen = Connected(), list[Sequence[Work]]()
     text = "INSERT INTO sales -- 'a' note\n  VALUES (1, 'it''s secret', \"secret\\\" too\")"
@@ -156,7 +226,9 @@ def test_over_connect_statements_are_named_by_their_words() -> None:
             [],
         ]
         seen.clear()
+        spark.read = 4_000_000
         spark.work("2")
+        assert seen[0][0].amount == "1 of 8 tasks, 8.0 MB read, 0 s"
         assert seen[0][0].name == "query"
     seen.clear()
     assert not spark.handlers

@@ -32,6 +32,8 @@ _EXTENSIONS_KEY = "spark.sql.extensions"
 _CATALOG_KEY = "spark.sql.catalog.spark_catalog"
 _JARS_KEY = "spark.jars"
 _PYTHON_KEY = "spark.headwater.python"
+#: Whether Spark draws its own bar of progress, which its shells do unless this says otherwise.
+_BAR_KEY = "spark.ui.showConsoleProgress"
 _MERGED_KEYS = frozenset({_EXTENSIONS_KEY, _CATALOG_KEY, _JARS_KEY, _PYTHON_KEY})
 
 
@@ -202,6 +204,17 @@ def spark_home() -> Path:
         f"{sys.executable} has no PySpark with Spark inside, and SPARK_HOME is not set. Install it "
         f"({shlex.quote(sys.executable)} -m pip install 'headwater[spark]'), or set SPARK_HOME to the folder of a Spark"
     )
+
+
+def asks_for_bar(spark: Any) -> bool:
+    """Whether the user of a classic session has set that Spark draws its own bar. The session's settings do not show
+    it: ``spark-submit``, by which PySpark starts its JVM, adds the same one.
+    """
+    command = str(spark._jvm.java.lang.System.getProperty("sun.java.command"))
+    try:
+        return f"{_BAR_KEY}=" in command or _BAR_KEY in default_settings(spark_home())
+    except RuntimeError:  # this Python has no Spark of its own
+        return False
 
 
 def spark_version(home: Path) -> str | None:
