@@ -282,6 +282,23 @@ def test_a_java_that_is_too_old_is_refused_by_name(
     launch.shell_command("spark-sql", [])
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["--conf", "spark.sql.cli.print.header=false"],
+        ["-c", "spark.sql.cli.print.header=false"],
+        ["--hiveconf", "hive.cli.print.header=false"],
+        ["--conf=spark.hadoop.hive.cli.print.header=false"],
+    ],
+)
+def test_a_reader_sees_column_headers_unless_the_user_says_otherwise(given: list[str]) -> None:
+    headers = "spark.sql.cli.print.header"
+    assert _settings_of(launch.shell_command("spark-sql", ["-e", "SELECT 1"], headers=True)[0])[headers] == "true"
+    assert headers not in _settings_of(launch.shell_command("spark-sql", [])[0])
+    assert headers not in _settings_of(launch.shell_command("pyspark", [], headers=True)[0])
+    assert f"{headers}=true" not in launch.shell_command("spark-sql", given, headers=True)[0]
+
+
 def test_no_java_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))

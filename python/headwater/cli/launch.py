@@ -32,6 +32,8 @@ _EXTENSIONS_KEY = "spark.sql.extensions"
 _CATALOG_KEY = "spark.sql.catalog.spark_catalog"
 _JARS_KEY = "spark.jars"
 _PYTHON_KEY = "spark.headwater.python"
+#: Whether ``spark-sql`` prints the names of columns above rows: Spark's setting and Hive's, either of which suffices.
+_HEADER_KEY, _HEADER_OF_HIVE = "spark.sql.cli.print.header", "hive.cli.print.header"
 #: Whether Spark draws its own bar of progress, which its shells do unless this says otherwise.
 _BAR_KEY = "spark.ui.showConsoleProgress"
 _MERGED_KEYS = frozenset({_EXTENSIONS_KEY, _CATALOG_KEY, _JARS_KEY, _PYTHON_KEY})
@@ -252,12 +254,13 @@ def default_settings(home: Path) -> dict[str, str]:
     return _read_properties(path) if path.is_file() else {}
 
 
-def shell_command(shell: str, arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+def shell_command(shell: str, arguments: Sequence[str], *, headers: bool = False) -> tuple[list[str], dict[str, str]]:
     """The command line and the environment that run one of Spark's shells with Headwater set up.
 
     :param shell: ``spark-sql`` or ``pyspark``: a script in Spark's ``bin``.
     :param arguments: the user's arguments for it; all are passed on. ``--jars`` and ``--conf`` settings that Headwater
         also sets are merged with its own.
+    :param headers: whether ``spark-sql`` prints column headers if the user has not set that.
     :raises RuntimeError: Spark or the JAR cannot be found.
     :raises headwater.basics.errors.HeadwaterError: that Spark is not a supported version.
     """
@@ -273,11 +276,21 @@ def shell_command(shell: str, arguments: Sequence[str]) -> tuple[list[str], dict
     command = [str(home / "bin" / shell)]
     for key, value in settings(existing, jar_path()).items():
         command += ["--conf", f"{key}={value}"]
+    for key, value in _for_a_reader(shell, arguments, headers=headers).items():
+        command += ["--conf", f"{key}={value}"]
     if properties:
         command += ["--properties-file", properties]
     environment = {**os.environ, "SPARK_HOME": str(home)}
     environment.setdefault("PYSPARK_PYTHON", sys.executable)
     return command + rest, environment
+
+
+def _for_a_reader(shell: str, arguments: Sequence[str], *, headers: bool) -> dict[str, str]:
+    """The settings that make a shell easier to read, as far as the user has set none of them."""
+    given = _given_settings(arguments)
+    if headers and shell == "spark-sql" and _HEADER_KEY not in given and not _given_to_hive(_HEADER_OF_HIVE, arguments):
+        return {_HEADER_KEY: "true"}
+    return {}
 
 
 def server_command(server: str, arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
@@ -298,7 +311,7 @@ def server_command(server: str, arguments: Sequence[str]) -> tuple[list[str], di
     if kind.address.startswith("spark."):
         if kind.address not in _given_settings(arguments):
             own += ["--conf", f"{kind.address}={LOOPBACK}"]
-    elif not _hive_address_given(kind.address, arguments):
+    elif not (os.environ.get("HIVE_SERVER2_THRIFT_BIND_HOST") or _given_to_hive(kind.address, arguments)):
         listening = ["--hiveconf", f"{kind.address}={LOOPBACK}"]
     return [command[0], *own, *command[1:], *listening], environment
 
@@ -311,14 +324,13 @@ def _given_settings(arguments: Sequence[str]) -> dict[str, str]:
     return {**settings, **_values_of("--conf", rest)}
 
 
-def _hive_address_given(key: str, arguments: Sequence[str]) -> bool:
-    """Whether the user has set a setting of Hive's, in one of the places where Spark's Thrift server looks."""
+def _given_to_hive(key: str, arguments: Sequence[str]) -> bool:
+    """Whether the user has set a setting of Hive's, in one of the places where Spark's shell and Thrift server look."""
     folder = Path(os.environ.get("SPARK_CONF_DIR") or spark_home() / "conf")
     site = folder / "hive-site.xml"
     return (
         key in _values_of("--hiveconf", arguments)
         or not {f"spark.hadoop.{key}", f"spark.{key}"}.isdisjoint(_given_settings(arguments))
-        or bool(os.environ.get("HIVE_SERVER2_THRIFT_BIND_HOST"))
         or (site.is_file() and f"<name>{key}</name>" in site.read_text(encoding="utf-8"))
     )
 
