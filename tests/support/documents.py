@@ -38,11 +38,12 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True)
 class Sql:
-    """A statement, and what a comment above it promises."""
+    """A statement, what a comment above it promises, and its lines as a reader types them, comments among them."""
 
     text: str
     promised: int | None
     rows: bool
+    typed: tuple[str, ...] = ()
 
     @property
     def counts_changes(self) -> bool:
@@ -80,16 +81,19 @@ def statements(block: str) -> list[Sql]:
     """The statements of a block of SQL."""
     found: list[Sql] = []
     lines: list[str] = []
+    typed: list[str] = []
     promise = None
     for line in block.splitlines():
+        typed.append(line)
         if line.startswith("--"):
             promise = promise or _PROMISE.match(line)
         elif line.strip():
             lines.append(line)
         if end := _END.search(line):
             text = "\n".join([*lines[:-1], line[: end.start()]])
-            found.append(Sql(text, int(promise.group(1)) if promise else None, bool(promise and promise.group(2))))
-            lines, promise = [], None
+            promised = int(promise.group(1)) if promise else None
+            found.append(Sql(text, promised, bool(promise and promise.group(2)), tuple(typed)))
+            lines, typed, promise = [], [], None
     assert not lines, f"a block's last statement has no end: {lines}"
     return found
 

@@ -1,0 +1,130 @@
+"""The SQL of README and of the pages, typed line by line into ``headwater spark-sql`` in a terminal, all in one shell.
+
+After the last line of each statement, the shell runs it and asks for the next: no comment, quote or missing semicolon
+leaves it waiting. Results are those that the comments above the statements promise; :mod:`support.documents` has what a
+promise is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from support import sessions
+from support.documents import Block, Sql, blocks, pages, statements, variants
+from support.paths import ROOT
+from support.processes import environment, python
+from support.terminal import Terminal
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+
+#: What the usual run types: what beginners type, a guide with tabs, and a page of a statement with long ones.
+_USUAL = {"README.md", "docs/first-steps.md", "docs/guides/change.md", "docs/statements/merge.md"}
+#: A line after that which was typed: the shell asks for a statement, or for more of one.
+_PROMPT = re.compile(r"\n(?:(?P<whole>spark-sql \([^)\n]*\))| +)> (?P<beside>.*)$")
+_TAKEN = re.compile(r"^Time taken: [\d.]+ seconds(?:, Fetched (\d+) row)?", re.MULTILINE)
+_SECONDS = 120.0
+
+
+class Answer(NamedTuple):
+    """What the shell printed: the line of column names, the rows below it, and how many rows it says there are."""
+
+    header: str
+    rows: list[list[str]]
+    fetched: int
+
+
+class Shell:
+    """``headwater spark-sql`` in a terminal."""
+
+    def __init__(self, folder: Path) -> None:
+        settings = sessions.settings(folder, f"-Duser.home={folder}")
+        del settings["spark.ui.showConsoleProgress"]  # a user's own setting: Headwater would leave progress to it
+        given = {**settings, "spark.log.level": "ERROR"}
+        (folder / "conf").mkdir()
+        (folder / "conf" / "spark-defaults.conf").write_text("".join(f"{key} {given[key]}\n" for key in given))
+        command = python("headwater", "spark-sql")
+        self.terminal = Terminal(command, folder, environment(SPARK_CONF_DIR=str(folder / "conf")))
+        self.terminal.until(re.compile(r"\nspark-sql \(default\)> $"), _SECONDS)
+
+    def run(self, statement: str) -> Answer:
+        """A statement in one line."""
+        return self.typed((f"{statement};",))
+
+    def typed(self, lines: tuple[str, ...]) -> Answer:
+        """A statement; after its last line, the shell has run it and asks for the next one, and it has not failed."""
+        for line in lines:
+            self.terminal.type(line)
+            found = self.terminal.until(_PROMPT, _SECONDS)
+        text = "\n".join(lines)
+        if found["whole"] is None:
+            self.terminal.type(";")  # the next page's statements begin at a prompt of their own
+            self.terminal.until(_PROMPT, _SECONDS)
+            raise AssertionError(f"the shell waits for more after the last line of:\n{text}")
+        assert not found["beside"].strip(), f"this stands beside the prompt after {text!r}: {found['beside']!r}"
+        printed = found.string[: found.start()].partition("\n")[2]
+        taken = _TAKEN.search(printed)
+        assert taken is not None, f"{text}\nfailed:\n{printed}"
+        header, *rows = printed[: taken.start()].splitlines() or [""]
+        return Answer(header, [row.split("\t") for row in rows], int(taken[1] or 0))
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    started = Shell(tmp_path_factory.mktemp("typed"))
+    yield started
+    started.terminal.close()
+
+
+def typed_blocks(page: Path, home: Path) -> list[Block]:
+    """The SQL that a reader of a page can type into a shell: all before the page's first block of another language."""
+    found = variants(blocks(page, home)).get("sql", [])
+    other = (
+        number for number, block in enumerate(found) if block.language != "sql" and "getOrCreate" not in block.text
+    )
+    return [block for block in found[: next(other, len(found))] if block.language == "sql"]
+
+
+_PAGES = [page for page in pages() if typed_blocks(page, Path("/tmp"))]
+
+
+def _name(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def test_the_pages_are_found() -> None:
+    assert len(_PAGES) > 20
+    assert {_name(page) for page in _PAGES} >= _USUAL
+
+
+def test_a_shell_that_waits_is_noticed(shell: Shell) -> None:
+    with pytest.raises(AssertionError, match="the shell waits for more after the last line of:\nSELECT 1; -- one"):
+        shell.typed(("SELECT 1; -- one",))
+    assert shell.run("SELECT 2 AS two").rows == [["2"]]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, id=_name(page), marks=[] if _name(page) in _USUAL else pytest.mark.soak) for page in _PAGES],
+)
+def test_a_page(page: Path, shell: Shell, tmp_path: Path) -> None:
+    database = re.sub(r"\W", "_", _name(page)).lower()
+    shell.run(f"CREATE DATABASE {database}")
+    shell.run(f"USE {database}")
+    for number, block in enumerate(typed_blocks(page, tmp_path), 1):
+        for each in statements(block.text):
+            try:
+                compare(each, shell.typed(each.typed))
+            except AssertionError as error:
+                raise AssertionError(f"{_name(page)}, block {number} of SQL: {error}") from None
+
+
+def compare(statement: Sql, answer: Answer) -> None:
+    if statement.rows and not statement.counts_changes:
+        statement.check([[]] * answer.fetched)
+    else:
+        statement.check(answer.rows)
