@@ -12,6 +12,7 @@ import pytest
 
 from headwater.basics import counts
 from headwater.bridge.calls import EntryPoint
+from support.monitoring import FILES, metrics_named
 from support.paths import TESTS
 
 
@@ -50,6 +51,9 @@ def test_a_scrape(classic, tmp_path: Path) -> None:
     classic.rows(f"SELECT count(*) FROM {table}")
     assert classic.sql(f"SELECT * FROM {table} VERSION AS OF 99")["condition"] == "DELTA_VERSION_NOT_FOUND"
     after = classic.run("scrape")
+    # Levels are there once they are known; the cache on disk is off.
+    named = {name for file in FILES for name in metrics_named(file) if not name.startswith("columnCacheBytes_")}
+    assert named - after.keys() == set()
     risen = {name: after[name] - before.get(name, 0) for name in after}
     assert risen["commits_Count"] == 3
     assert risen["commitBytes_Count"] > 300

@@ -1,8 +1,9 @@
 """What this process counts, for those who watch a Spark: commits, lost races, the snapshot cache, the log.
 
 Owns the counts and levels since they were last taken, by name; the bridge sends them along with the answers of calls,
-and the JVM shows them in Spark's metrics system. :data:`MEANINGS` names them all. Promise: to count costs a lock and an
-addition, and nothing is ever waited for.
+and the JVM shows them in Spark's metrics system. :data:`MEANINGS` names them all. Promises: to count costs a lock and
+an addition, and nothing is ever waited for. The first that are taken have every count, so that a monitor sees a count
+rise from 0 instead of appear.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ MEANINGS = {
     "icebergConversionFailures": "times that it could not be, until the table's next commit",
     "icebergRegistrations": "times that a table's entry in an Iceberg catalog was brought up to date",
     "icebergRegistrationFailures": "times that it could not be, until the table's next commit",
-    "maintenanceFailures": "checksums, checkpoints and other work behind a commit that failed",
+    "maintenanceFailures": "checksums, checkpoints and other work after a commit that failed",
     "snapshotCacheHits": "uses of a table whose newest version was in the cache",
     "snapshotCacheMisses": "uses of a table that had to read commits or a checkpoint",
     "cachedTables": "tables in the cache",
@@ -35,7 +36,7 @@ MEANINGS = {
 LEVELS = frozenset({"cachedTables", "cachedFiles", "cachedBytes", "columnCacheBytes"})
 
 _lock = Lock()
-_counted: Counter[str] = Counter()
+_counted: Counter[str] = Counter(dict.fromkeys(MEANINGS.keys() - LEVELS, 0))
 _levels: dict[str, int] = {}
 
 
