@@ -76,9 +76,13 @@ def is_opening(call: Call) -> bool:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.soak)], ids=["a third", "all"])
 @pytest.mark.parametrize("name", [*KINDS, *CHECKPOINTS])
-def test_every_call_and_every_fault(name, caplog):
-    """Of kinds that differ in their checkpoints only, each call that writes one or reads one."""
+def test_every_call_and_every_fault(name, every, caplog):
+    """Of kinds that differ in their checkpoints only, each call that writes one or reads one.
+
+    :param every: the usual run has each fault at every third call, and each call meets a third of the faults.
+    """
     kind = {**KINDS, **CHECKPOINTS}[name]
     caplog.set_level(logging.CRITICAL)
     reference = Reference(kind)
@@ -91,8 +95,8 @@ def test_every_call_and_every_fault(name, caplog):
     seen: Counter[Fault] = Counter()
     ends: set[Hashable] = set()
     for at, call in enumerate(store.calls):
-        for fault in WRITE_FAULTS:
-            if not allowed(call, fault) or (name in CHECKPOINTS and not of_checkpoint(call)):
+        for number, fault in enumerate(WRITE_FAULTS):
+            if not allowed(call, fault) or (name in CHECKPOINTS and not of_checkpoint(call)) or (at + number) % every:
                 continue
             seen[fault] += 1
             life = reference.with_fault(at, fault)

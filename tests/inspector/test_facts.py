@@ -34,6 +34,8 @@ OF_A_TABLE = (
 )  # fmt: skip
 #: The shared tables that have much in them, and damaged ones.
 _MANY_COMMITS = {"table-with-domain-metadata"}
+#: Into how many tests the damages of logs are divided.
+PARTS = 5
 
 
 def test_every_shared_table_is_shown(shared: Path) -> None:
@@ -277,12 +279,15 @@ def test_odd_requests_are_refused(tmp_path: Path) -> None:
     assert ask("sample", start=99)[1]["rows"] == []
 
 
-@pytest.mark.parametrize("part", range(2))
+@pytest.mark.parametrize("part", [0, *(pytest.param(n, marks=pytest.mark.soak) for n in range(1, PARTS))])
 def test_damaged_logs_are_shown_as_far_as_they_can_be(tmp_path: Path, part: int) -> None:
-    """Each call answers, or says what is wrong: never with an exception of Python's."""
+    """Each call answers, or says what is wrong: never with an exception of Python's. The usual run has a part of the
+    damages; tests/statements/test_damaged_tables.py has all of them with the handler's statements.
+    """
     whole = [small_table(tmp_path / str(kind), kind) for kind in (None, "classic", "v2")]
-    damages = [(name, whole[0], damage) for name, damage in DAMAGES.items()][part::2]
-    damages += [(f"spoiled {n}", whole[n % 3], lambda t, n=n: spoiled(t, random.Random(n))) for n in range(part, 40, 2)]
+    damages = [(name, whole[0], damage) for name, damage in DAMAGES.items()][part::PARTS]
+    spoiling = range(part, 40, PARTS)
+    damages += [(f"spoiled {n}", whole[n % 3], lambda t, n=n: spoiled(t, random.Random(n))) for n in spoiling]
     for number, (name, table, damage) in enumerate(damages):
         copy = tmp_path / f"d{number}"
         shutil.copytree(table, copy)

@@ -32,7 +32,13 @@ if TYPE_CHECKING:
 #: Folders whose tests share processes that take long to start, the longest first.
 _TOGETHER = ("interop", "bridge", "concurrency", "cluster", "stores", "faults")
 #: Files outside them that take longest, the longest first: found with ``pytest --durations=50``.
-_LONG = ("dml/test_property.py", "cli/test_demo.py", "project/test_readme.py", "project/test_build.py", "project/test_typed.py")
+_LONG = (
+    "dml/test_property.py",
+    "cli/test_demo.py",
+    "project/test_readme.py",
+    "project/test_build.py",
+    "project/test_typed.py",
+)
 _TESTS = Path(__file__).resolve().parents[1]
 
 
