@@ -450,11 +450,11 @@ def test_files_of_the_source_that_are_gone_or_others(table, statement, tmp_path)
     target, arguments = tmp_path / "c", {"isShallow": False}
     (table / "z").rename(table / "_z")
     said = refused("HEADWATER_CLONE_FILES_MISSING", target, table, statement, arguments=arguments)
-    assert "1 of the 4 files that it had to copy are gone, as VACUUM of that table deletes files" in said
+    assert "1 of the 4 files that it had to copy no longer exist, because VACUUM of that table deletes files" in said
     assert str(table / "z") in said
     (table / "z").write_bytes(b"longer than it was")
     said = refused("HEADWATER_CLONE_FILE_DIFFERS", target, table, statement, arguments=arguments)
-    assert "has 18 bytes, where the table's log says 7" in said
+    assert "has 18 bytes, but the table's log says 7" in said
     assert not (target / "_delta_log").exists()
     (table / "_z").rename(table / "z")
     assert deep(target, table, statement) == (3, 0)
