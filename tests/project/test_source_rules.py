@@ -103,13 +103,3 @@ def test_a_line_of_sql_in_the_documents_ends_with_its_statement() -> None:
         if not line.startswith("--") and re.search(r";\s+\S", line)
     ]
     assert not found
-
-
-def test_the_documents_say_per_and_leave_out_too() -> None:
-    """A rate is "one line per commit"; ", too," is "also" or "as well"; nothing is "as of after"."""
-    habit = re.compile(
-        r"\b(rows?|lines?|bytes|calls|text) an? (commit|file|key|partition|row|statement|table)\b"
-        r"|,\stoo[,.:;)]|\bas of after\b"
-    )
-    found = [f"{page.name}: {match[0]}" for page in pages() for match in habit.finditer(page.read_text("utf-8"))]
-    assert not found
