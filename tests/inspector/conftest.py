@@ -7,6 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -14,20 +15,27 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 from starlette.requests import Request
 
-from headwater.inspector.server import Facts, Inspector
+from headwater.inspector.folder import Folder
+from headwater.inspector.server import Inspector
 from headwater.inspector.server import answer_of as answer
+from headwater.inspector.server import facts_of as calls_of
 from headwater.inspector.table import InspectedTable
 from headwater.stores import LocalStore
 
 
 def facts_of(table: Path) -> Callable[..., tuple[int, Any]]:
-    """``ask(name, **values)``: the status and the JSON of a call, without a socket."""
-    facts = Facts(InspectedTable(str(table), LocalStore()))
+    """``ask(name, **values)``: the status and the JSON of a call of a table, without a socket."""
+    return asked(InspectedTable(str(table), LocalStore()))
+
+
+def asked(target: InspectedTable | Folder) -> Callable[..., tuple[int, Any]]:
+    """As :func:`facts_of`, of a table or a folder."""
+    facts = calls_of(target)
 
     def ask(name: str, **values: Any) -> tuple[int, Any]:
         query = urlencode(values, doseq=True).encode()
         scope = {"type": "http", "method": "GET", "path": f"/api/{name}", "query_string": query, "headers": []}
-        response = answer(facts.calls[name], Request(scope))
+        response = answer(partial(facts.answer, name), Request(scope))
         return response.status_code, json.loads(response.body)
 
     return ask
@@ -53,11 +61,12 @@ class Served:
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[[Path], Served]]:
+def serve() -> Iterator[Callable[..., Served]]:
+    """``serve(table)``, or ``serve(path, folder=True)`` for the tables in a folder."""
     running: list[tuple[Inspector, threading.Thread]] = []
 
-    def start(table: Path) -> Served:
-        inspector = Inspector(InspectedTable(str(table), LocalStore()))
+    def start(path: Path, folder: bool = False) -> Served:
+        inspector = Inspector((Folder if folder else InspectedTable)(str(path), LocalStore()))
         thread = threading.Thread(target=inspector.run)
         thread.start()
         running.append((inspector, thread))

@@ -34,16 +34,16 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture
-def visit(browser: Any, serve: Callable[[Path], Served]) -> Iterator[Callable[..., Any]]:
+def visit(browser: Any, serve: Callable[..., Served]) -> Iterator[Callable[..., Any]]:
     """Open the page of a table; in the end, the browser must have found nothing wrong with it."""
     wrong: list[str] = []
     contexts = []
 
-    def go(table: Path, width: int = 1200, scheme: str = "light") -> Any:
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    def go(table: Path, width: int = 1200, scheme: str = "light", folder: bool = False) -> Any:
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, locale="en-US")
         contexts.append(context)
         page = context.new_page()
-        served = serve(table)
+        served = serve(table, folder=folder)
         page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("request", lambda asked: None if asked.url.startswith(served.url) else wrong.append(asked.url))
@@ -107,9 +107,50 @@ def test_a_damaged_table_and_a_narrow_window(tmp_path: Path, visit: Callable[...
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.keyboard.press("Escape")
     page.click("button[aria-label='Open version 1']")
-    page.click("text=Show the table at it")
+    page.click("text=View the table at this version")
     page.wait_for_selector(".tile")
     assert page.inner_text(".tile:nth-child(3) .value") == "2"
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(13, 18, 23)"
+    assert page.evaluate("window.evil") is None
+
+
+def test_the_tables_of_a_folder(tmp_path: Path, visit: Callable[..., Any]) -> None:
+    """They are listed, filled in and opened; reload, back and a pasted address show the same again."""
+    write_commit(tmp_path / "a" / "rivers & co", 0, *definition(("id", "long")), *(add(str(n)) for n in range(12)))
+    write_commit(tmp_path / "a" / "rivers & co", 1, add("more"))
+    write_commit(tmp_path / "lakes", 0, *definition(("id", "long")), add("a", 5000))
+    write_commit(tmp_path / EVIL.replace("/", ""), 0, *definition(("id", "long")))
+    (tmp_path / "torn" / "_delta_log").mkdir(parents=True)
+    (tmp_path / "torn" / "_delta_log" / f"{0:020d}.json").write_text('{"add": ' + EVIL)
+    page = visit(tmp_path, folder=True)
+    page.wait_for_selector("text=4 tables, 6.2 KiB, 1 table cannot be read")
+    assert page.locator("main img, main script").count() == 0
+    assert page.inner_text("tr:has-text('rivers & co') summary") == "1 warning"
+    assert "torn" in page.inner_text("tr:has-text('torn') .problem")
+    page.click("button:has-text('Size')")
+    assert page.inner_text("tbody tr:first-child td.name") == "lakes"
+    page.fill("#wanted", "RIV")
+    assert page.locator("tbody tr").count() == 1
+
+    page.click("text=a/rivers & co")
+    page.wait_for_selector(".tile")
+    assert page.inner_text("h1") == "rivers & co"
+    page.wait_for_selector("#overview .findings code >> text=OPTIMIZE delta.`")
+    page.click("button[aria-label='Open version 0']")
+    page.wait_for_selector("dialog[open] >> text=What it defines")
+    pasted = page.url
+    page.click("text=View the table at this version")
+    page.wait_for_selector("#at >> text=version 0")
+    page.reload()
+    page.wait_for_selector("#at >> text=version 0")
+    page.click("text=Back to the newest")
+    page.wait_for_selector("#at >> text=version 1")
+    page.go_back()
+    page.wait_for_selector("#at >> text=version 0")
+    page.goto(pasted)
+    page.wait_for_selector("dialog[open] >> text=What it defines")
+    page.click("dialog button[aria-label='Close']")
+    page.click("text=All tables")
+    page.wait_for_selector("#tables tbody tr >> nth=3")
     assert page.evaluate("window.evil") is None

@@ -186,7 +186,7 @@ def inspect(
     path: _PathArgument,
     port: Annotated[int, typer.Option(min=0, max=65535, help="On 127.0.0.1. Default: a free one.")] = 0,
 ) -> None:
-    """Show a table in the browser, from its log: versions, files, layout, what a predicate reads. Without Spark.
+    """Show a table, or the tables in a folder, in the browser: versions, files, what a predicate reads. Without Spark.
 
     Prints the address of the page and serves it until it is interrupted. It only reads.
     """

@@ -49,8 +49,13 @@ def log_facts(table: InspectedTable, view: View | None) -> dict[str, Any]:
         "sidecars": _sidecars(table),
     }
     if view is not None:
-        facts["figures"] = view.once("log", _figures)
+        facts["figures"] = figures(view)
     return facts
+
+
+def figures(view: View) -> dict[str, Any]:
+    """The figures of the log that :mod:`headwater.statements.maintenance.health` has."""
+    return view.once("log", _figures)
 
 
 def _figures(snapshot: Snapshot) -> dict[str, Any]:

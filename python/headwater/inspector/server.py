@@ -1,4 +1,4 @@
-"""The inspector's server: the page and its facts, on loopback.
+"""The inspector's server: the page and its facts, of a table or of the tables in a folder, on loopback.
 
 Owns who gets an answer. Every address begins with a token that is made at the start; a request without it, to another
 host name, or from a page of another origin is refused before anything is looked at. Only GET is answered. The content
@@ -30,7 +30,10 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headwater.basics.errors import HeadwaterError, access_failed
+from headwater.basics.recent import Recent
 from headwater.inspector import files, log_files, skipping
+from headwater.inspector.advice import advice
+from headwater.inspector.folder import Folder
 from headwater.inspector.history import History
 from headwater.inspector.overview import counts, overview
 from headwater.inspector.plain import json_value
@@ -57,6 +60,9 @@ _PAGE: Mapping[str, str] = {
     "": "index.html",
     "page.css": "page.css",
     "page.js": "page.js",
+    "folder.js": "folder.js",
+    "address.js": "address.js",
+    "ask.js": "ask.js",
     "charts.js": "charts.js",
     "dom.js": "dom.js",
     "uPlot.js": "uPlot.js",
@@ -75,6 +81,8 @@ _PATIENCE = 3
 _COUNTED_AT_ONCE = 50_000
 #: How many versions, offsets and the like a number of a request may have.
 _LARGEST = (1 << 63) - 1
+#: Tables of a folder whose facts are kept.
+_MOST_OPENED = 6
 
 
 class Guard:
@@ -124,6 +132,10 @@ class Guard:
         return None
 
 
+class NoSuchCall(Exception):
+    """A request names a call that there is none of."""
+
+
 class Facts:
     """The calls of the page: each a path below ``api/``, answered with JSON."""
 
@@ -132,9 +144,11 @@ class Facts:
         self._history = History(table)
         self._opened = threading.Event()
         self.calls: Mapping[str, Callable[[Request], Any]] = {
+            "place": self._place,
             "newest": self._newest,
             "overview": self._of_view(overview),
             "counts": self._of_view(counts),
+            "advice": lambda request: advice(self._view(request)),
             "sizes": self._of_view(files.sizes),
             "optimize": self._of_view(files.optimize),
             "vectors": self._of_view(files.vectors),
@@ -150,6 +164,19 @@ class Facts:
             "sample": self._sample,
         }
 
+    def answer(self, name: str, request: Request) -> Any:
+        """The answer of a call.
+
+        :raises NoSuchCall: no call has the name.
+        """
+        if name not in self.calls:
+            raise NoSuchCall(name)
+        return self.calls[name](request)
+
+    def _place(self, request: Request) -> Any:
+        """What the page is of."""
+        return {"kind": "table", "path": self._table.path}
+
     def warm_up(self) -> None:
         """Work out what the page asks for first and what takes long, before it asks."""
         works: list[Callable[[View], object]] = [
@@ -160,6 +187,7 @@ class Facts:
                 partial(View.once, name=make, make=make)
                 for make in (counts, files.partitions, files.vectors, files.optimize)
             ),
+            advice,
             self._overlaps,
             lambda view: view.once("depths", lambda _: skipping.column_depths(view)),
         ]
@@ -227,6 +255,39 @@ class Facts:
             )
 
 
+class FolderFacts:
+    """The calls of the page of a folder, and of the tables in it: those name theirs as ``table``."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._opened: Recent[str, Facts] = Recent(_MOST_OPENED)
+        self._own: Mapping[str, Callable[[Request], Any]] = {
+            "place": lambda _: {"kind": "folder", "path": folder.path},
+            "tables": lambda _: folder.search()._asdict(),
+            "glance": lambda request: folder.glance(request.query_params.get("table", "")),
+        }
+
+    def warm_up(self) -> None:
+        """Nothing is worked out before a table is opened."""
+
+    def answer(self, name: str, request: Request) -> Any:
+        """See :meth:`Facts.answer`."""
+        if name in self._own:
+            return self._own[name](request)
+        return self._facts(request.query_params.get("table", "")).answer(name, request)
+
+    def _facts(self, name: str) -> Facts:
+        """Those of a table. They are kept for the tables opened last."""
+        table = self._folder.table(name)
+        with self._lock:
+            known = self._opened.get(name)
+            self._opened[name] = facts = Facts(table) if known is None else known
+        if known is None:
+            threading.Thread(target=facts.warm_up, daemon=True, name="inspector warm-up").start()
+        return facts
+
+
 def _number(request: Request, name: str) -> int | None:
     text = request.query_params.get(name)
     if text is None:
@@ -236,17 +297,20 @@ def _number(request: Request, name: str) -> int | None:
     return int(text)
 
 
-def application(table: InspectedTable, token: str) -> ASGIApp:
-    """The inspector of a table, below ``/<token>/``."""
-    return Guard(_routes(Facts(table)), token)
+def application(target: InspectedTable | Folder, token: str) -> ASGIApp:
+    """The inspector of a table, or of the tables in a folder, below ``/<token>/``."""
+    return Guard(_routes(facts_of(target)), token)
 
 
-def _routes(facts: Facts) -> Starlette:
+def facts_of(target: InspectedTable | Folder) -> Facts | FolderFacts:
+    """The calls of the page of a table or of a folder."""
+    return FolderFacts(target) if isinstance(target, Folder) else Facts(target)
+
+
+def _routes(facts: Facts | FolderFacts) -> Starlette:
     def call(request: Request) -> Response:
         name = request.path_params["name"]
-        if name not in facts.calls:
-            return PlainTextResponse("There is no such page.", 404)
-        return answer_of(facts.calls[name], request)
+        return answer_of(partial(facts.answer, name), request)
 
     def page(request: Request) -> Response:
         name = request.path_params.get("name", "")
@@ -263,6 +327,8 @@ def _routes(facts: Facts) -> Starlette:
 def answer_of(make: Callable[[Request], Any], request: Request) -> Response:
     try:
         return _json(make(request))
+    except NoSuchCall:
+        return PlainTextResponse("There is no such page.", 404)
     except HeadwaterError as error:
         return _json({"condition": error.condition, "message": error.text}, 422)
     except OSError as error:
@@ -291,7 +357,7 @@ def _file(name: str) -> bytes:
 class Inspector:
     """A server that listens, with its address."""
 
-    def __init__(self, table: InspectedTable, port: int = 0) -> None:
+    def __init__(self, target: InspectedTable | Folder, port: int = 0) -> None:
         """``port`` 0 takes a free one.
 
         :raises HeadwaterError: ``HEADWATER_INSPECT_PORT_TAKEN``.
@@ -299,7 +365,7 @@ class Inspector:
         self._socket = _listen(port)
         token = secrets.token_urlsafe(24)
         self.url = f"http://{LOOPBACK}:{self._socket.getsockname()[1]}/{token}/"
-        self._facts = Facts(table)
+        self._facts = facts_of(target)
         config = uvicorn.Config(
             Guard(_routes(self._facts), token),
             log_level="warning",

@@ -42,6 +42,11 @@ class ArrowStore(Store):
         ]
         return sorted(found, key=lambda file: file.name)
 
+    def folders(self, directory: str) -> list[str]:
+        """The names of the directories in a directory."""
+        found = self._files.get_file_info(pafs.FileSelector(self._path(directory)))
+        return sorted(info.base_name for info in found if info.type == pafs.FileType.Directory)
+
     def read(self, path: str) -> bytes:
         with self._files.open_input_stream(self._path(path)) as stream:
             content: bytes = stream.read()

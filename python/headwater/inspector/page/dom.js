@@ -38,7 +38,8 @@ function tipOf(element, text) {
   for (const event of ["pointerleave", "blur"]) element.addEventListener(event, () => (tip.hidden = true));
 }
 
-const UNITS = ["B", "KB", "MB", "GB", "TB", "PB"];
+// Sizes in the units of the command line and of notebooks.
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 export function bytes(value) {
   if (value === null || value === undefined) return "unknown";
   let unit = 0;
@@ -47,8 +48,7 @@ export function bytes(value) {
     size /= 1024;
     unit += 1;
   }
-  const digits = unit === 0 || size >= 100 ? 0 : size >= 10 ? 1 : 2;
-  return `${value < 0 ? "−" : ""}${size.toFixed(digits)} ${UNITS[unit]}`;
+  return `${value < 0 ? "−" : ""}${unit === 0 ? Math.floor(size) : size.toFixed(1)} ${UNITS[unit]}`;
 }
 
 const NUMBER = new Intl.NumberFormat("en");

@@ -1,46 +1,16 @@
 // The inspector's page: asks the server for facts, section by section, and shows them.
+import { address, addressWith, goAddress } from "./address.js";
+import { ask, choice, finding, problem, waiting } from "./ask.js";
 import { ago, bytes, compact, count, few, folded, h, pairs, share, signed, table, time } from "./dom.js";
 import { bars, growth, meter, ranges, treemap } from "./charts.js";
+import { showFolder } from "./folder.js";
 
 const POLL = 4000;
-const state = { version: null, newest: null, overview: null, history: [], more: false, column: null, failed: null };
+const state = { place: null, version: null, newest: null, overview: null, history: [], more: false, column: null, failed: null };
 const $ = (id) => document.getElementById(id);
 
-class Failure extends Error {
-  constructor(found) {
-    super(found.message);
-    this.condition = found.condition;
-  }
-}
-
-async function ask(name, values = {}) {
-  const query = new URLSearchParams();
-  for (const [key, value] of Object.entries(values)) {
-    for (const each of Array.isArray(value) ? value : [value]) if (each !== null && each !== undefined) query.append(key, each);
-  }
-  let response;
-  try {
-    response = await fetch(`api/${name}?${query}`);
-  } catch {
-    throw new Failure({ condition: "gone", message: "The inspector has ended. Start headwater inspect again, and open the address that it prints." });
-  }
-  const found = await response.json().catch(() => ({ message: `The inspector answered ${response.status}.` }));
-  if (!response.ok) throw new Failure(found);
-  return found;
-}
 const askHere = (name, values = {}) => ask(name, { ...values, version: state.version });
 
-const problem = (error) => h("div", { class: "problem", role: "alert" }, error.message, error.condition && error.condition !== "gone" ? h("code", null, error.condition) : null);
-const waiting = (what = "Reading the log") => h("p", { class: "waiting" }, `${what} …`);
-
-// A row of buttons of which one is pressed.
-function choice(label, options, chosen, pick) {
-  const buttons = options.map(([value, text]) => h("button", { type: "button", "aria-pressed": String(value === chosen), on: { click: () => {
-    for (const [i, [each]] of options.entries()) buttons[i].setAttribute("aria-pressed", String(each === value));
-    pick(value);
-  } } }, text));
-  return h("div", { class: "choice", role: "group", "aria-label": label }, buttons);
-}
 
 const SECTIONS = [
   ["overview", "Overview", null, showOverview],
@@ -54,6 +24,9 @@ const SECTIONS = [
   ["schema", "Definition", "Columns, properties and protocol of this version.", showSchema],
   ["rows", "Rows", "A few rows, read from the data files when you ask for them.", showRows],
 ];
+
+// The section that shows what a finding is about.
+const SHOWN = { smallFiles: "files", deletedRows: "vectors", statistics: "skipping", vacuum: "log", checkpoint: "log", partitions: "partitions" };
 
 function build() {
   $("sections").replaceChildren(...SECTIONS.map(([id, title]) => h("li", null, h("a", { href: `#${id}` }, title))));
@@ -77,7 +50,7 @@ function build() {
 }
 
 async function show() {
-  $("newest").hidden = state.version === null || state.version === state.newest;
+  if (state.at !== null) state.newest = await ask("newest").then((found) => found.version, () => state.newest);
   await Promise.all([timelineFirst(), overviewFirst()]);
   for (const [id, , , render] of SECTIONS) {
     const body = $(id).querySelector(".body");
@@ -103,7 +76,7 @@ async function overviewFirst() {
     $("path").replaceChildren(h("bdi", null, o.path));
     $("at").replaceChildren("version ", h("b", null, count(o.version)), h("span", { class: "when" }, ` · ${ago(o.time)}`));
   } else $("at").replaceChildren(h("span", { class: "chip bad" }, "cannot be read"));
-  $("newest").hidden = !o || o.version === state.newest;
+  $("newest").hidden = o ? o.version === state.newest : state.at === null;
 }
 
 async function timelineFirst() {
@@ -149,15 +122,10 @@ async function showOverview(body) {
     const n = await askHere("counts");
     fillRows(n.rows === null ? "unknown" : compact(n.rows), n.rows === null ? `${few(n.filesWithoutStatistics, "file")} without a count` : n.deletedRows ? `${compact(n.deletedRows)} more are deleted` : `${compact(o.files ? Math.round(n.rows / o.files) : 0)} a file`);
     if (!state.counted) timelineFirst().then(() => showTimeline($("timeline").querySelector(".body")));
-    if (n.filesWithoutStatistics) say(`${few(n.filesWithoutStatistics, "file")} of ${count(o.files)} ${n.filesWithoutStatistics === 1 ? "has" : "have"} no row count in the log, so statistics skip little there.`, "skipping");
-    if (n.filesWithVectors && n.rows !== null && n.deletedRows > 0.1 * (n.rows + n.deletedRows)) say(`${share(n.deletedRows, n.rows + n.deletedRows)} of the rows in the files are deleted, and read all the same.`, "vectors");
     const log = await askHere("log");
-    const f = log.figures;
-    if (f.commitsSinceLastCheckpoint > 3 * Math.max(f.checkpointInterval, 10)) say(`${few(f.commitsSinceLastCheckpoint, "commit")} since the last checkpoint: readers replay them all.`, "log");
     if (log.incomplete.length) say(`${few(log.incomplete.length, "checkpoint")} with parts missing.`, "log");
-    const plan = await askHere("optimize");
-    if (plan.filesRemoved > plan.filesAdded) say(`OPTIMIZE would write ${few(plan.filesRemoved, "file")} again as ${count(plan.filesAdded)} (${bytes(plan.bytesRead)}).`, "files");
-    if (!findings.childElementCount) say("Nothing stands out: files, statistics and log are in good shape.", null, true);
+    findings.append(...(await askHere("advice")).findings.map((each) => finding(each, SHOWN[each.name])));
+    if (!findings.childElementCount) say("No findings: files, statistics and log are in good shape.", null, true);
   } catch (error) {
     if (error.condition === "gone") throw error;
     findings.append(problem(error));
@@ -227,13 +195,14 @@ function showTimeline(body) {
 
 async function openVersion(version) {
   const dialog = $("dialog");
+  goAddress({ commit: version, from: null, to: null });
   const body = h("div", null, waiting(`Reading version ${version}`));
   const entry = state.history.find((e) => e.version === version);
   const go = (to) => state.history.some((e) => e.version === to);
   const step = (to, text) => (go(to) ? h("button", { type: "button", class: "quiet", on: { click: () => openVersion(to) } }, text) : null);
   dialog.replaceChildren(
     h("header", null, h("h2", { id: "dialog-title" }, `Version ${version}`), step(version - 1, "‹ Before"), step(version + 1, "After ›"),
-      version !== state.version || state.failed ? h("button", { type: "button", class: "quiet", on: { click: () => { dialog.close(); goTo(version); } } }, "Show the table at it") : null,
+      version !== state.version || state.failed ? h("button", { type: "button", class: "quiet", on: { click: () => goTo(version) } }, "View the table at this version") : null,
       h("button", { type: "button", class: "quiet", "aria-label": "Close", on: { click: () => dialog.close() } }, "✕")),
     body);
   if (!dialog.open) dialog.showModal();
@@ -584,10 +553,24 @@ async function showRows(body) {
 }
 
 async function goTo(version) {
+  goAddress({ at: version, commit: null, from: null, to: null });
+  $("dialog").close();
+  await showAt(version);
+}
+
+async function showAt(version) {
   state.version = version;
+  state.at = version;
   $("live").replaceChildren();
   scrollTo({ top: 0 });
   await show();
+}
+
+// What the address says is open in the dialog.
+async function openWhatIsNamed() {
+  const { commit } = address();
+  if (commit !== null) await openVersion(commit);
+  else if ($("dialog").open) $("dialog").close();
 }
 
 // A table may grow while it is looked at: what is shown stays, and the page says that there is more.
@@ -597,10 +580,10 @@ async function watch() {
       const { version } = await ask("newest");
       if (state.newest !== null && version > state.newest) {
         const from = state.newest;
-        say(h("span", null, version === from + 1 ? `Version ${count(version)} was committed.` : `Versions ${count(from + 1)} to ${count(version)} were committed.`), () => { state.newest = version; goTo(version); }, "Show it");
-      } else if (state.failed) {
+        say(h("span", null, version === from + 1 ? `Version ${count(version)} was committed.` : `Versions ${count(from + 1)} to ${count(version)} were committed.`), () => { state.newest = version; goTo(null); }, "Show it");
+      } else if (state.failed && state.at === null) {
         state.newest = version;
-        await goTo(null);
+        await showAt(null);
       }
     } catch (error) {
       if (!state.failed) say(h("span", null, error.message), null, null, true);
@@ -625,7 +608,33 @@ $("theme").addEventListener("click", () => {
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => showTimeline($("timeline").querySelector(".body")));
 $("dialog").addEventListener("click", (event) => { if (event.target === event.currentTarget) event.currentTarget.close(); });
 
-build();
-await show();
+$("dialog").addEventListener("close", () => goAddress({ commit: null, from: null, to: null }));
+addEventListener("popstate", async () => {
+  const named = address();
+  if (named.table !== state.table) location.reload();
+  else {
+    if (named.at !== state.at) await showAt(named.at);
+    await openWhatIsNamed();
+  }
+});
+
+async function start() {
+  state.place = await ask("place");
+  const named = address();
+  [state.table, state.at, state.version] = [named.table, named.at, named.at];
+  if (state.place.kind === "folder" && state.table === null) {
+    await showFolder(state.place);
+    return;
+  }
+  if (state.place.kind === "folder") {
+    $("folder").hidden = false;
+    $("folder").href = addressWith({ table: null, at: null, commit: null, from: null, to: null });
+  }
+  build();
+  await show();
+  await openWhatIsNamed();
+  setTimeout(watch, POLL);
+}
+
+await start().catch((error) => $("main").replaceChildren(problem(error)));
 document.documentElement.dataset.ready = "true";
-setTimeout(watch, POLL);

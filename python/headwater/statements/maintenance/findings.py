@@ -20,6 +20,15 @@ _MANY_PARTITIONS, _TINY_PARTITION_BYTES = 1000, 16 << 20
 _MANY_COMMITS_WITHOUT_CHECKPOINT = 100
 
 
+#: The statement to run, by what a finding is about. A finding with none has no statement that is whole as it stands.
+_STATEMENTS = {
+    "smallFiles": "OPTIMIZE {}",
+    "deletedRows": "REORG TABLE {} APPLY (PURGE)",
+    "statistics": "ANALYZE TABLE {} COMPUTE DELTA STATISTICS",
+    "vacuum": "VACUUM {}",
+}
+
+
 class Finding(NamedTuple):
     """:param name: what it is about, for programs; ``text``: a sentence or two, with the statement to run in it."""
 
@@ -39,6 +48,12 @@ def findings(sections: _Sections, table: str) -> list[Finding]:
     """
     found = [each for rule in _RULES for each in rule(sections, table)]
     return sorted(found, key=lambda each: LEVELS.index(each.level))
+
+
+def statement(name: str, table: str) -> str | None:
+    """The statement of the findings of a name, as their text has it; None if there is no statement to copy."""
+    known = _STATEMENTS.get(name)
+    return None if known is None else known.format(table)
 
 
 def by_path(path: str) -> str:
@@ -63,7 +78,7 @@ def _files(sections: _Sections, table: str) -> Iterator[Finding]:
     if files["smallFiles"] == 0:
         text = f"{_of_all(removed, sections)} could be laid out better"
     rewritten = f"{plural(removed, 'file')} ({size_text(would['bytesRead'])})"
-    text += f": OPTIMIZE {table} writes {rewritten} again as {added:,}."
+    text += f": {statement('smallFiles', table)} writes {rewritten} again as {added:,}."
     yield Finding(_level(removed - added >= _MANY_SMALL_FILES), "smallFiles", text)
 
 
@@ -85,7 +100,7 @@ def _deleted_rows(sections: _Sections, table: str) -> Iterator[Finding]:
     share = deleted / (deleted + alive)
     if share >= _SOME_DELETED_ROWS:
         text = f"{share:.0%} of the rows in the files are deleted, and every reader skips them one by one"
-        purge = f"REORG TABLE {table} APPLY (PURGE) writes {plural(rows['filesWithDeletedRows'], 'file')} again"
+        purge = f"{statement('deletedRows', table)} writes {plural(rows['filesWithDeletedRows'], 'file')} again"
         yield Finding(_level(share >= _MANY_DELETED_ROWS), "deletedRows", f"{text}: {purge}.")
 
 
@@ -93,7 +108,7 @@ def _statistics(sections: _Sections, table: str) -> Iterator[Finding]:
     without = sections["rows"]["filesWithoutStatistics"]
     if without:
         text = f"{_of_all(without, sections)} have no statistics, so no filter skips them"
-        yield Finding("warning", "statistics", f"{text}: ANALYZE TABLE {table} COMPUTE DELTA STATISTICS.")
+        yield Finding("warning", "statistics", f"{text}: {statement('statistics', table)}.")
 
 
 def _elsewhere(sections: _Sections, table: str) -> Iterator[Finding]:
@@ -111,7 +126,8 @@ def _garbage(sections: _Sections, table: str) -> Iterator[Finding]:
     would = sections["vacuum"]
     if would["filesDeleted"]:
         gone = f"{plural(would['filesDeleted'], 'file')} ({size_text(would['bytesDeleted'])})"
-        text = f"VACUUM {table} deletes {gone} that no version of the last {would['retentionHours']:,.0f} hours needs."
+        hours = f"{would['retentionHours']:,.0f} hours"
+        text = f"{statement('vacuum', table)} deletes {gone} that no version of the last {hours} needs."
         yield Finding(_level(would["bytesDeleted"] > _MUCH_GARBAGE * sections["files"]["bytes"]), "vacuum", text)
 
 

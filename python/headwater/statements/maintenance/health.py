@@ -103,7 +103,7 @@ def health(snapshot: Snapshot, settings: Settings, conditions: Sequence[str] = (
     now = clock.milliseconds()
     files = snapshot.select(["path", "size", "partition_values", "deletion_vector", "tags"])
     facts = [Fact("table", None, name, value) for name, value in _table(snapshot).items()]
-    facts += [Fact("files", None, name, value) for name, value in _files(snapshot, files, settings).items()]
+    facts += [Fact("files", None, name, value) for name, value in file_figures(snapshot, files, settings).items()]
     facts += [Fact("rows", None, name, value) for name, value in _rows(snapshot, files).items()]
     facts += [Fact("clustering", None, name, value) for name, value in clustering_figures(snapshot, files).items()]
     for path, depth in depths(snapshot, columns_with_bounds(snapshot)).items():
@@ -130,7 +130,8 @@ def _table(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def _files(snapshot: Snapshot, files: pa.Table, settings: Settings) -> dict[str, Any]:
+def file_figures(snapshot: Snapshot, files: pa.Table, settings: Settings) -> dict[str, Any]:
+    """The section ``files``; ``files`` has the columns ``path``, ``size`` and ``partition_values``."""
     elsewhere = pc.filter(files["size"], lie_elsewhere(files["path"], snapshot.table_path))
     small = pc.filter(files["size"], pc.less(files["size"], settings.min_file_size))
     return {
