@@ -217,6 +217,68 @@ def test_the_definition_before_is_found_without_the_table(tmp_path: Path) -> Non
     assert found["changes"]["unknown"] == ["metaData"]
 
 
+def test_two_versions_are_compared(tmp_path: Path) -> None:
+    """Whichever is named first, and however many commits lie between them."""
+    mapped = {"configuration": {"a": "1"}}
+    write_commit(tmp_path, 0, *definition(("id", "long"), **mapped), add("a", 10, 1), add("b", 20, 2))
+    write_commit(tmp_path, 1, remove("a"), add("c", 1024, 3), definition(("id", "long"), ("more", "string"))[1])
+    vector = {
+        "storageType": "i",
+        "pathOrInlineDv": "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L",
+        "sizeInBytes": 40,
+    }
+    vector["cardinality"] = 1
+    write_commit(tmp_path, 2, remove("b"), add("b", 20, 2, deletionVector=vector))
+    write_commit(tmp_path, 3, add("d", 7, None))
+    ask = facts_of(tmp_path)
+    found = ask("compare", **{"from": 0, "to": 2})[1]
+    assert ask("compare", **{"from": 2, "to": 0})[1] == found
+    assert [(side["version"], side["files"], side["bytes"], side["rows"]) for side in found["sides"]] == [
+        (0, 2, 30, 3),
+        (2, 2, 1044, 4),
+    ]
+    assert found["files"] == {
+        "added": 1, "addedBytes": 1024, "removed": 1, "removedBytes": 10, "withOtherDeletedRows": 1
+    }  # fmt: skip
+    assert found["sentence"] == (
+        "Compared with version 0, version 2 has 1 new file (1.0 KiB), no longer has 1 file (10 B) and has other "
+        "deleted rows in 1 file."
+    )
+    assert [(c["kind"], c["name"]) for c in found["changes"]["schema"]] == [("added", "more")]
+    assert [(c["kind"], c["name"]) for c in found["changes"]["properties"]] == [("unset", "a")]
+    assert found["changes"]["protocol"] == []
+    assert ask("compare", **{"from": 2, "to": 3})[1]["sides"][1]["rows"] is None
+    assert ask("compare", **{"from": 1, "to": 1})[1]["sentence"] == "This is version 1 beside itself."
+    status, error = ask("compare", **{"from": 0, "to": 9})
+    assert (status, error["condition"]) == (422, "DELTA_VERSION_NOT_FOUND")
+
+
+@pytest.mark.parametrize(
+    ("version", "sentence"),
+    [
+        (0, "Version 0 is the result of an unnamed operation: no file changed."),
+        (1, "Version 1 is the result of MERGE by Headwater/1: 3 rows updated, 1 file added, 2.0 KiB added, 1.50 s."),
+        (2, "Version 2 is the result of WRITE: 2 files added, 1 file removed. It changed the table's schema."),
+        (3, "Version 3 is the result of an unnamed operation: no file changed. It changed the table's properties."),
+        (4, "Version 4 is the result of ADD COLUMNS: more bigint. It changed the table's schema and properties."),
+    ],
+)
+def test_a_version_begins_with_a_sentence(tmp_path: Path, version: int, sentence: str) -> None:
+    metrics = {"numTargetRowsUpdated": "3", "numTargetFilesAdded": "1", "numTargetBytesAdded": "2048"}
+    info = {"operation": "MERGE", "engineInfo": "Headwater/1", "operationMetrics": {**metrics, "executionTimeMs": 1500}}
+    write_commit(tmp_path, 0, *definition(("id", "long")))
+    write_commit(tmp_path, 1, {"commitInfo": info}, add("a"))
+    wider = (("id", "long"), ("x", "long"))
+    write_commit(
+        tmp_path, 2, definition(*wider)[1], add("b"), add("c"), remove("a"), {"commitInfo": {"operation": "WRITE"}}
+    )
+    write_commit(tmp_path, 3, definition(*wider, configuration={"a": "1"})[1], {"commitInfo": {"operation": 7}})
+    columns = {"columns": json.dumps([{"column": {"name": "more", "type": "long"}}])}
+    declared = {"commitInfo": {"operation": "ADD COLUMNS", "operationMetrics": None, "operationParameters": columns}}
+    write_commit(tmp_path, 4, definition(*wider, ("more", "long"))[1], declared)
+    assert facts_of(tmp_path)("version", number=version)[1]["sentence"] == sentence
+
+
 def test_rows_are_read_without_deleted_ones(tmp_path: Path) -> None:
     table = small_table(tmp_path / "t", "classic")
     _, found = facts_of(table)("sample")
@@ -295,6 +357,7 @@ def test_damaged_logs_are_shown_as_far_as_they_can_be(tmp_path: Path, part: int)
         ask = facts_of(copy)
         calls: list[tuple[str, dict[str, Any]]] = [(call, {}) for call in OF_A_TABLE]
         calls += [("version", {"number": n}) for n in range(5)] + [("overlap", {"column": "id"})]
+        calls += [("advice", {}), ("compare", {"from": 0, "to": 1})]
         calls += [("skipping", {"where": "id > 3 AND day = '2024-01-01' AND s.x < 2", "column": "id"})]
         for call, values in calls:
             status, found = ask(call, **values)

@@ -11,12 +11,11 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.basics.errors import HeadwaterError
 from headwater.log.commits import invalid_commit
-from headwater.log.files import keys_of
+from headwater.log.file_differences import file_differences
 from headwater.log.segment import list_log, version_not_found
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import Metadata
@@ -233,7 +232,7 @@ def difference(older: Snapshot, newer: Snapshot) -> dict[str, Any]:
         "table": _changes(_named(older), _named(newer)),
         "domains": _changes(_domains(older), _domains(newer)),
         "transactions": _changes(_transactions(older), _transactions(newer)),
-        "files": _file_changes(older, newer),
+        "files": file_differences(older, newer),
         "sums": {
             "files": [older.num_files, newer.num_files],
             "bytes": [older.size_in_bytes, newer.size_in_bytes],
@@ -304,23 +303,3 @@ def _of_column(field: StructField) -> dict[str, Any]:
     declared = _declared(field)
     del declared["name"]
     return declared | {"type": shape(field.type)}
-
-
-def _file_changes(older: Snapshot, newer: Snapshot) -> dict[str, Any]:
-    before, after = (snapshot.select(["path", "size", "deletion_vector"]) for snapshot in (older, newer))
-    keys = keys_of(before), keys_of(after)
-    removed = before.filter(pc.invert(pc.is_in(keys[0], _values(keys[1]))))
-    added = after.filter(pc.invert(pc.is_in(keys[1], _values(keys[0]))))
-    same = pc.is_in(added["path"], _values(removed["path"]))
-    count = pc.sum(same).as_py() or 0
-    return {
-        "added": len(added) - count,
-        "addedBytes": pc.sum(added.filter(pc.invert(same))["size"]).as_py() or 0,
-        "removed": len(removed) - count,
-        "removedBytes": (pc.sum(removed["size"]).as_py() or 0) - (pc.sum(added.filter(same)["size"]).as_py() or 0),
-        "withOtherDeletedRows": count,
-    }
-
-
-def _values(texts: pa.ChunkedArray) -> pa.Array:
-    return pa.concat_arrays(texts.chunks) if texts.num_chunks else pa.array([], pa.string())

@@ -69,12 +69,12 @@ def definitions_in(data: bytes, path: str) -> ParsedActions:
 def protocol_changes(before: Protocol | None, after: Protocol) -> list[dict[str, Any]]:
     """Each difference of two protocols; the whole one where there was none before."""
     found = changes(versions(before), versions(after))
-    listed = [_change("set", _VERSIONS[name], None, value) for name, value in found.added.items()]
-    listed += [_change("changed", _VERSIONS[name], *values) for name, values in found.changed.items()]
+    listed = [change("set", _VERSIONS[name], None, value) for name, value in found.added.items()]
+    listed += [change("changed", _VERSIONS[name], *values) for name, values in found.changed.items()]
     for kind in ("reader", "writer"):
         features = changes(_features(before, kind), _features(after, kind))
-        listed += [_change("added", f"{kind} feature", None, feature) for feature in features.added]
-        listed += [_change("dropped", f"{kind} feature", feature, None) for feature in features.removed]
+        listed += [change("added", f"{kind} feature", None, feature) for feature in features.added]
+        listed += [change("dropped", f"{kind} feature", feature, None) for feature in features.removed]
     return listed
 
 
@@ -85,9 +85,9 @@ def _features(protocol: Protocol | None, kind: str) -> dict[str, None]:
 def property_changes(before: Metadata | None, after: Metadata) -> list[dict[str, Any]]:
     """Each difference of the properties, the name, the description, the format and the partitioning."""
     found = changes(_named(before), _named(after))
-    listed = [_change("set", name, None, value) for name, value in found.added.items()]
-    listed += [_change("unset", name, value, None) for name, value in found.removed.items()]
-    listed += [_change("changed", name, *values) for name, values in found.changed.items()]
+    listed = [change("set", name, None, value) for name, value in found.added.items()]
+    listed += [change("unset", name, value, None) for name, value in found.removed.items()]
+    listed += [change("changed", name, *values) for name, values in found.changed.items()]
     return sorted(listed, key=lambda change: change["name"])
 
 
@@ -113,13 +113,13 @@ def schema_changes(before: Metadata | None, after: Metadata) -> list[dict[str, A
     listed: list[dict[str, Any]] = []
     for old, new in pairs:
         if old is None and new is not None:
-            listed.append(_change("added", format_name(new.path), None, shape(new.field.type)))
+            listed.append(change("added", format_name(new.path), None, shape(new.field.type)))
         elif new is None and old is not None:
-            listed.append(_change("dropped", format_name(old.path), shape(old.field.type), None))
+            listed.append(change("dropped", format_name(old.path), shape(old.field.type), None))
         elif old is not None and new is not None:
             listed += _column_changes(old, new)
     if not listed and reordered:
-        listed.append(_change("order", "columns", None if before is None else _names(before), _names(after)))
+        listed.append(change("order", "columns", None if before is None else _names(before), _names(after)))
     return listed
 
 
@@ -127,14 +127,14 @@ def _column_changes(old: Column, new: Column) -> list[dict[str, Any]]:
     name = format_name(new.path)
     listed = []
     if new.path[-1] != old.path[-1]:
-        listed.append(_change("renamed", name, format_name(old.path), name))
+        listed.append(change("renamed", name, format_name(old.path), name))
     for kind, show in (("type", lambda field: shape(field.type)), ("nullability", _nullable)):
         if show(old.field) != show(new.field):
-            listed.append(_change(kind, name, show(old.field), show(new.field)))
+            listed.append(change(kind, name, show(old.field), show(new.field)))
     metadata = changes(old.field.metadata, new.field.metadata)
     for item in sorted({*metadata.added, *metadata.removed, *metadata.changed}):
         values = (_text(column.field.metadata.get(item)) for column in (old, new))
-        listed.append(_change("metadata", f"{name}: {item}", *values))
+        listed.append(change("metadata", f"{name}: {item}", *values))
     return listed
 
 
@@ -150,7 +150,8 @@ def _text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def _change(kind: str, name: str, before: Any, after: Any) -> dict[str, Any]:
+def change(kind: str, name: str, before: Any, after: Any) -> dict[str, Any]:
+    """A difference as the page shows it."""
     return {
         "kind": kind,
         "name": short(name),

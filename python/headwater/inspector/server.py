@@ -33,6 +33,7 @@ from headwater.basics.errors import HeadwaterError, access_failed
 from headwater.basics.recent import Recent
 from headwater.inspector import files, log_files, skipping
 from headwater.inspector.advice import advice
+from headwater.inspector.comparison import comparison
 from headwater.inspector.folder import Folder
 from headwater.inspector.history import History
 from headwater.inspector.overview import counts, overview
@@ -158,6 +159,7 @@ class Facts:
             "log": self._log,
             "history": self._of_history,
             "version": self._of_version,
+            "compare": self._compare,
             "overlap": self._overlap,
             "depths": self._depths,
             "skipping": self._skipping,
@@ -229,6 +231,9 @@ class Facts:
 
     def _of_version(self, request: Request) -> Any:
         return version_details(self._table, _number(request, "number") or 0, _number(request, "offset") or 0)
+
+    def _compare(self, request: Request) -> Any:
+        return comparison(self._table, _number(request, "from") or 0, _number(request, "to") or 0)
 
     def _overlap(self, request: Request) -> Any:
         path = tuple(request.query_params.getlist("column"))

@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from headwater.basics.amounts import effects, plural
 from headwater.basics.errors import HeadwaterError
 from headwater.inspector.definitions import definition_before, property_changes, protocol_changes, schema_changes
 from headwater.inspector.plain import json_value, short, whole
@@ -69,7 +70,33 @@ def version_details(table: InspectedTable, version: int, offset: int = 0) -> dic
     }
     if offset == 0:
         answer["changes"] = _changes(table, listing, version, definition)
+        answer["sentence"] = _sentence(version, info, kinds, answer["changes"])
     return answer
+
+
+def _sentence(version: int, info: Any, kinds: Counter[str], changes: dict[str, Any]) -> str:
+    """What the commit did, by its metrics if it has some, else by its actions."""
+    known = info if isinstance(info, dict) else {}
+    operation, engine = (_words(known.get(name)) for name in ("operation", "engineInfo"))
+    metrics, parameters = (
+        each if isinstance(each := known.get(name), dict) else None
+        for name in ("operationMetrics", "operationParameters")
+    )
+    done = effects(metrics, parameters) or [
+        f"{plural(kinds[kind], 'file')} {does}"
+        for kind, does in (("add", "added"), ("remove", "removed"))
+        if kinds[kind]
+    ]
+    maker = f"{operation or 'an unnamed operation'}{f' by {engine}' if engine else ''}"
+    text = f"Version {version:,} is the result of {maker}: {', '.join(done) or 'no file changed'}."
+    changed = [name for name in ("schema", "properties", "protocol") if changes[name]]
+    if changed and version > 0:
+        text += f" It changed the table's {' and '.join(filter(None, [', '.join(changed[:-1]), changed[-1]]))}."
+    return short(text, 1000)
+
+
+def _words(value: Any) -> str | None:
+    return short(value) if isinstance(value, str) and value else None
 
 
 def _changes(table: InspectedTable, listing: LogListing, version: int, definition: dict[str, Any]) -> dict[str, Any]:

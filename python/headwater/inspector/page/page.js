@@ -187,26 +187,72 @@ function showTimeline(body) {
       h("div", { class: "legend" }, h("span", { class: "of-kept" }, "table"), h("span", { class: "of-added" }, "added"), h("span", { class: "of-gone" }, "removed"))),
     box,
     h("div", { class: "controls", at: { marginTop: "12px" } },
-      h("label", null, "Operation ", h("select", { on: { change: (event) => { view.filter = event.target.value; listAll(); } } }, h("option", { value: "" }, "all"), operations.map((o) => h("option", { value: o, selected: o === view.filter }, o))))),
+      h("label", null, "Operation ", h("select", { on: { change: (event) => { view.filter = event.target.value; listAll(); } } }, h("option", { value: "" }, "all"), operations.map((o) => h("option", { value: o, selected: o === view.filter }, o)))),
+      compared()),
     list);
   draw();
   listAll();
 }
 
-async function openVersion(version) {
+// Which two versions to compare.
+function compared() {
+  const newest = state.history[0].version;
+  const oldest = state.history[state.history.length - 1].version;
+  const number = (id, label, value) => h("input", { type: "number", id, min: 0, max: newest, step: 1, required: true, value, "aria-label": label });
+  const from = number("from", "Older version", Math.max(oldest, newest - 1));
+  const to = number("to", "Newer version", newest);
+  return h("form", { class: "compare", on: { submit: (event) => { event.preventDefault(); openComparison(Number(from.value), Number(to.value)); } } },
+    h("span", { class: "muted" }, "Compare version"), from, h("span", { class: "muted" }, "with"), to, h("button", { type: "submit" }, "Compare"));
+}
+
+// The dialog with a title, buttons beside it, and one to close it, which stays in view.
+function openDialog(title, body, ...buttons) {
   const dialog = $("dialog");
+  dialog.replaceChildren(
+    h("header", null, h("h2", { id: "dialog-title" }, title),
+      h("button", { type: "button", class: "quiet close", "aria-label": "Close", on: { click: () => dialog.close() } }, "✕"),
+      h("div", { class: "steps" }, buttons)),
+    body);
+  if (!dialog.open) dialog.showModal();
+  dialog.scrollTop = 0;
+}
+
+async function openComparison(from, to) {
+  goAddress({ commit: null, from, to });
+  const body = h("div", null, waiting(`Comparing version ${from} with version ${to}`));
+  openDialog(`Versions ${count(Math.min(from, to))} and ${count(Math.max(from, to))}`, body);
+  try {
+    const found = await ask("compare", { from, to });
+    const [before, after] = found.sides;
+    const row = (name, show, value) => [name, show(value(before)), show(value(after)), value(before) === null || value(after) === null ? "unknown" : signed(value(after) - value(before), show)];
+    const f = found.files;
+    body.replaceChildren(
+      h("p", { class: "lead" }, found.sentence),
+      table([{ name: "" }, { name: `Version ${count(before.version)}`, right: true }, { name: `Version ${count(after.version)}`, right: true }, { name: "Difference", right: true }], [
+        [h("span", null, "Committed (UTC)"), time(before.time), time(after.time), ""],
+        row("Files", count, (side) => side.files), row("Size", bytes, (side) => side.bytes), row("Rows", count, (side) => side.rows),
+      ], "Both versions"),
+      h("h3", null, "Files"),
+      table([{ name: "What" }, { name: "Files", right: true }, { name: "Size", right: true }], [
+        [h("span", { class: "plus" }, `only in version ${count(after.version)}`), count(f.added), bytes(f.addedBytes)],
+        [h("span", { class: "minus" }, `only in version ${count(before.version)}`), count(f.removed), bytes(f.removedBytes)],
+        ["in both, with other deleted rows", count(f.withOtherDeletedRows), ""],
+      ], "Files"),
+      changesOf({ version: null, changes: found.changes }) || h("p", { class: "muted", at: { marginTop: "12px" } }, "Schema, properties and protocol are the same."));
+  } catch (error) {
+    body.replaceChildren(problem(error));
+  }
+}
+
+async function openVersion(version) {
   goAddress({ commit: version, from: null, to: null });
   const body = h("div", null, waiting(`Reading version ${version}`));
   const entry = state.history.find((e) => e.version === version);
   const go = (to) => state.history.some((e) => e.version === to);
   const step = (to, text) => (go(to) ? h("button", { type: "button", class: "quiet", on: { click: () => openVersion(to) } }, text) : null);
-  dialog.replaceChildren(
-    h("header", null, h("h2", { id: "dialog-title" }, `Version ${version}`), step(version - 1, "‹ Before"), step(version + 1, "After ›"),
-      version !== state.version || state.failed ? h("button", { type: "button", class: "quiet", on: { click: () => goTo(version) } }, "View the table at this version") : null,
-      h("button", { type: "button", class: "quiet", "aria-label": "Close", on: { click: () => dialog.close() } }, "✕")),
-    body);
-  if (!dialog.open) dialog.showModal();
-  dialog.scrollTop = 0;
+  openDialog(`Version ${version}`, body, step(version - 1, "‹ Before"), step(version + 1, "After ›"),
+    version > 0 ? h("button", { type: "button", class: "quiet", on: { click: () => openComparison(version - 1, version) } }, "Compare with the one before") : null,
+    version !== state.version || state.failed ? h("button", { type: "button", class: "quiet", on: { click: () => goTo(version) } }, "View the table at this version") : null);
   try {
     const found = await ask("version", { number: version });
     const info = found.commitInfo ?? {};
@@ -230,6 +276,7 @@ async function openVersion(version) {
     body.replaceChildren(
       found.cutOff ? h("p", { class: "problem" }, `The commit has ${bytes(found.bytes)}; its beginning is shown.`) : "",
       entry?.error ? h("p", { class: "problem" }, entry.error) : "",
+      found.sentence ? h("p", { class: "lead" }, found.sentence) : "",
       changesOf(found),
       h("div", { class: "two" },
         h("div", null, h("h3", null, "Commit"), pairs([["time (UTC)", time(entry?.time)], ["bytes", bytes(found.bytes)], ["actions", Object.entries(found.counts).map(([kind, n]) => `${count(n)} ${kind}`).join(", ")], ...Object.entries(others).filter(([name]) => name !== "timestamp").map(([name, value]) => [name, text(value)])])),
@@ -258,7 +305,7 @@ function changesOf(found) {
   if (!lists.length && !c.error && !c.unknown.length) return "";
   const mark = { added: "plus", set: "plus", dropped: "minus", unset: "minus" };
   return h("div", null,
-    h("h3", null, found.version === 0 ? "What it defines" : "What it changed of the definition"),
+    h("h3", null, found.version === null ? "Definition" : found.version === 0 ? "What it defines" : "What it changed of the definition"),
     c.error ? h("p", { class: "problem" }, c.error) : null,
     c.unknown.length ? h("p", { class: "muted" }, "The log no longer says what was before it, so everything is listed.") : null,
     lists.map(([name, list]) => folded2(`${name}: ${few(list.length, "difference")}`, found.version > 0 || name !== "Protocol",
@@ -568,8 +615,9 @@ async function showAt(version) {
 
 // What the address says is open in the dialog.
 async function openWhatIsNamed() {
-  const { commit } = address();
-  if (commit !== null) await openVersion(commit);
+  const { commit, from, to } = address();
+  if (from !== null && to !== null) await openComparison(from, to);
+  else if (commit !== null) await openVersion(commit);
   else if ($("dialog").open) $("dialog").close();
 }
 
