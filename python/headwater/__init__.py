@@ -49,7 +49,8 @@ def show_progress(spark: Any, show: Any = None) -> Any:
     12 of 40 tasks, 1,200,000 rows read, 5 s``. Work of less than a second is not shown, nor are streams and
     auto-compaction. Over Spark Connect, statements have their first words as name, and bytes in place of rows.
 
-    Spark's own bars end in a classic session, unless you have set ``spark.ui.showConsoleProgress``.
+    Rows of tasks that still run are counted if executors are processes of their own; in a local session, those of tasks
+    that are done. Spark's own bars end in a classic session, unless you have set ``spark.ui.showConsoleProgress``.
 
     :param spark: a classic session or one of Spark Connect.
     :param show: called with what runs, a sequence of :class:`headwater.progress.Work`, empty once nothing does; without

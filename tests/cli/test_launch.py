@@ -299,6 +299,21 @@ def test_a_reader_sees_column_headers_unless_the_user_says_otherwise(given: list
     assert f"{headers}=true" not in launch.shell_command("spark-sql", given, headers=True)[0]
 
 
+@pytest.mark.parametrize("shell", ["spark-sql", "pyspark"])
+def test_a_shells_line_of_progress_is_in_place_of_sparks_bar_unless_the_user_says_otherwise(shell: str) -> None:
+    ours, bar, beat = "spark.headwater.progress", "spark.ui.showConsoleProgress", "spark.executor.heartbeatInterval"
+    found = _settings_of(launch.shell_command(shell, [], progress=True)[0])
+    assert (found[ours], found[bar], found[beat]) == ("true", "false", "2s")
+    assert not {ours, bar, beat}.intersection(_settings_of(launch.shell_command(shell, [])[0]))
+    assert beat not in _settings_of(launch.shell_command(shell, ["--master", "yarn"], progress=True)[0])
+    for mine in (f"{bar}=true", f"{bar}=false", f"{ours}=false"):
+        command = launch.shell_command(shell, ["--conf", mine], progress=True)[0]
+        assert f"{ours}=true" not in command
+        assert [each for each in command if each.startswith((bar, ours))] == [mine]
+    command = launch.shell_command(shell, ["--conf", f"{beat}=5s"], progress=True)[0]
+    assert [each for each in command if each.startswith(beat)] == [f"{beat}=5s"]
+
+
 def test_no_java_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))

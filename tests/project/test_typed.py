@@ -44,7 +44,8 @@ class Shell:
     def __init__(self, folder: Path) -> None:
         settings = sessions.settings(folder, f"-Duser.home={folder}")
         del settings["spark.ui.showConsoleProgress"]  # a user's own setting: Headwater would leave progress to it
-        given = {**settings, "spark.log.level": "ERROR"}
+        # Rows of running tasks are counted at each heartbeat.
+        given = {**settings, "spark.log.level": "ERROR", "spark.executor.heartbeatInterval": "1s"}
         (folder / "conf").mkdir()
         (folder / "conf" / "spark-defaults.conf").write_text("".join(f"{key} {given[key]}\n" for key in given))
         command = python("headwater", "spark-sql")
@@ -121,6 +122,21 @@ def test_a_page(page: Path, shell: Shell, tmp_path: Path) -> None:
                 compare(each, shell.typed(each.typed))
             except AssertionError as error:
                 raise AssertionError(f"{_name(page)}, block {number} of SQL: {error}") from None
+
+
+def test_progress_is_a_line_that_goes_before_the_rows(shell: Shell) -> None:
+    """In place of Spark's bar; nothing of it stays on the lines of the rows and of the prompt, and nothing follows."""
+    shell.run("CREATE TABLE default.asleep USING delta AS SELECT id FROM range(0, 20, 1, 2)")
+    before = len(shell.terminal.written)
+    slept = "reflect('java.lang.Thread', 'sleep', CAST(400 AS BIGINT))"
+    answer = shell.run(f"SELECT count(*) AS slept FROM default.asleep WHERE {slept} IS NOT NULL")
+    assert (answer.header.rstrip(), answer.rows) == ("slept", [["20"]])
+    written = shell.terminal.written[before:]
+    shown = re.findall(r"\r(SELECT count\(\*\).*?)  [█░]{20} \d of \d+ tasks, 20 rows read, \d+ s", written)
+    assert shown, written
+    assert "[Stage" not in shell.terminal.written
+    assert shell.terminal.stays_quiet(1.5)
+    shell.run("DROP TABLE default.asleep")
 
 
 def compare(statement: Sql, answer: Answer) -> None:

@@ -65,6 +65,10 @@ class Terminal:
             if select.select([self._leader], [], [], min(left, 1.0))[0]:
                 self.written += self._decoder.decode(self._bytes())
 
+    def stays_quiet(self, seconds: float) -> bool:
+        """Whether nothing is written for so long."""
+        return not select.select([self._leader], [], [], seconds)[0]
+
     def _bytes(self) -> bytes:
         try:
             found = os.read(self._leader, 65536)

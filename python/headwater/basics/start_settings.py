@@ -14,12 +14,13 @@ from headwater.basics.warn_once import warn_once
 
 PYTHON = "spark.headwater.python"
 LOG_LEVEL = "spark.headwater.log.level"
+PROGRESS = "spark.headwater.progress"
 HOOK = "spark.headwater.hook."
 STORE = "spark.headwater.store."
 ICEBERG_CATALOG = "spark.headwater.iceberg.catalog"
 CACHE = "spark.headwater.cache."
 #: What their names begin with.
-PREFIXES = (PYTHON, LOG_LEVEL, HOOK, STORE, ICEBERG_CATALOG, CACHE)
+PREFIXES = (PYTHON, LOG_LEVEL, PROGRESS, HOOK, STORE, ICEBERG_CATALOG, CACHE)
 
 _given: dict[str, str] = {}
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headwater.basics import versions
+from headwater.basics import start_settings, versions
 
 EXTENSION = "headwater.spark.HeadwaterExtension"
 CATALOG = "headwater.spark.HeadwaterCatalog"
@@ -31,11 +31,13 @@ DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 _EXTENSIONS_KEY = "spark.sql.extensions"
 _CATALOG_KEY = "spark.sql.catalog.spark_catalog"
 _JARS_KEY = "spark.jars"
-_PYTHON_KEY = "spark.headwater.python"
+_PYTHON_KEY = start_settings.PYTHON
 #: Whether ``spark-sql`` prints the names of columns above rows: Spark's setting and Hive's, either of which suffices.
 _HEADER_KEY, _HEADER_OF_HIVE = "spark.sql.cli.print.header", "hive.cli.print.header"
 #: Whether Spark draws its own bar of progress, which its shells do unless this says otherwise.
 _BAR_KEY = "spark.ui.showConsoleProgress"
+#: How often Spark counts the rows of running tasks, and asks each executor for them: 10 s by default.
+_HEARTBEAT_KEY = "spark.executor.heartbeatInterval"
 _MERGED_KEYS = frozenset({_EXTENSIONS_KEY, _CATALOG_KEY, _JARS_KEY, _PYTHON_KEY})
 
 
@@ -254,13 +256,16 @@ def default_settings(home: Path) -> dict[str, str]:
     return _read_properties(path) if path.is_file() else {}
 
 
-def shell_command(shell: str, arguments: Sequence[str], *, headers: bool = False) -> tuple[list[str], dict[str, str]]:
+def shell_command(
+    shell: str, arguments: Sequence[str], *, headers: bool = False, progress: bool = False
+) -> tuple[list[str], dict[str, str]]:
     """The command line and the environment that run one of Spark's shells with Headwater set up.
 
     :param shell: ``spark-sql`` or ``pyspark``: a script in Spark's ``bin``.
     :param arguments: the user's arguments for it; all are passed on. ``--jars`` and ``--conf`` settings that Headwater
         also sets are merged with its own.
     :param headers: whether ``spark-sql`` prints column headers if the user has not set that.
+    :param progress: whether Headwater's line shows progress, in place of Spark's bar, if the user has not set that.
     :raises RuntimeError: Spark or the JAR cannot be found.
     :raises headwater.basics.errors.HeadwaterError: that Spark is not a supported version.
     """
@@ -276,7 +281,7 @@ def shell_command(shell: str, arguments: Sequence[str], *, headers: bool = False
     command = [str(home / "bin" / shell)]
     for key, value in settings(existing, jar_path()).items():
         command += ["--conf", f"{key}={value}"]
-    for key, value in _for_a_reader(shell, arguments, headers=headers).items():
+    for key, value in _for_a_reader(shell, arguments, headers=headers, progress=progress).items():
         command += ["--conf", f"{key}={value}"]
     if properties:
         command += ["--properties-file", properties]
@@ -285,12 +290,17 @@ def shell_command(shell: str, arguments: Sequence[str], *, headers: bool = False
     return command + rest, environment
 
 
-def _for_a_reader(shell: str, arguments: Sequence[str], *, headers: bool) -> dict[str, str]:
+def _for_a_reader(shell: str, arguments: Sequence[str], *, headers: bool, progress: bool) -> dict[str, str]:
     """The settings that make a shell easier to read, as far as the user has set none of them."""
-    given = _given_settings(arguments)
+    given, found = _given_settings(arguments), dict[str, str]()
     if headers and shell == "spark-sql" and _HEADER_KEY not in given and not _given_to_hive(_HEADER_OF_HIVE, arguments):
-        return {_HEADER_KEY: "true"}
-    return {}
+        found[_HEADER_KEY] = "true"
+    if progress and given.keys().isdisjoint((_BAR_KEY, start_settings.PROGRESS)):
+        found |= {_BAR_KEY: "false", start_settings.PROGRESS: "true"}
+        is_local = "spark.master" not in given and not any(each.startswith("--master") for each in arguments)
+        if is_local and _HEARTBEAT_KEY not in given:
+            found[_HEARTBEAT_KEY] = "2s"
+    return found
 
 
 def server_command(server: str, arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:

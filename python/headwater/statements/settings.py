@@ -159,6 +159,12 @@ _elsewhere("spark.headwater.python", "", "the Python that runs the handler proce
 _elsewhere(
     "spark.headwater.log.level", "WARN", "the level of the handler's log: DEBUG, INFO, WARN or ERROR", at_start=True
 )
+_elsewhere(
+    "spark.headwater.progress",
+    "true in `headwater spark-sql` and `headwater pyspark` on a terminal, false elsewhere",
+    "a line on standard error says what runs, in place of Spark's bar",
+    at_start=True,
+)
 RETRY_SECONDS = _whole(
     "spark.headwater.dml.retrySeconds", "600", "seconds for which a statement that lost to another writer is retried"
 )

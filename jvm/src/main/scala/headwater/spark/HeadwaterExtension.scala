@@ -9,7 +9,7 @@ import headwater.spark.shims.{ParserShim, SparkVersions}
 import headwater.spark.statements.{CheckTransaction, EarlyRules, HeadwaterParser, ResolveHeadwaterCommands}
 import headwater.spark.write.{JoinInserts, PlanHeadwaterReplace, PlanOptimizedWrite, ResolveHeadwaterWrites, ShuffleOnce}
 import org.apache.spark.sql.SparkSessionExtensions
-import org.apache.spark.sql.headwater.bridge.HandlerMetrics
+import org.apache.spark.sql.headwater.bridge.{HandlerMetrics, ProgressLine}
 
 /** `spark.sql.extensions` names this class: it adds Headwater's parser, rules and table functions to each session. */
 class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
@@ -23,6 +23,7 @@ class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
       Bridge.prepare(env.conf)
       Redaction.complete(env.conf)
       HandlerMetrics.register()
+      ProgressLine.install(Bridge.ask(_).flatten)
     }
     extensions.injectParser { (session, parser) =>
       ensureClassLoader()

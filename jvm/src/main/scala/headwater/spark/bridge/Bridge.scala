@@ -54,8 +54,7 @@ object Bridge extends Logging {
 
   // Post-commit maintenance: a short-lived application would otherwise never write the checkpoints that its commits are due.
   sys.addShutdownHook {
-    val process = synchronized(Option(starting)).filter(_.isDone).filterNot(_.isCompletedExceptionally).map(_.join())
-    process.filter(_.isAlive).foreach { running =>
+    alive.foreach { running =>
       val asking = new Thread(
         () =>
           try running.call(FinishMaintenanceRequest())
@@ -67,6 +66,10 @@ object Bridge extends Logging {
       asking.join(LongestMaintenanceMilliseconds)
     }
   }
+
+  /** The handler process, if it has started and lives. */
+  private def alive: Option[HandlerProcess] =
+    synchronized(Option(starting)).filter(_.isDone).filterNot(_.isCompletedExceptionally).map(_.join()).filter(_.isAlive)
 
   /** `conf` is a copy of Spark's, which is only made to start the handler. */
   private def started(conf: => SparkConf): CompletableFuture[HandlerProcess] = synchronized {
@@ -100,6 +103,9 @@ object Bridge extends Logging {
       try process.call(FinishMaintenanceRequest())
       finally process.stop()
     } catch { case NonFatal(_) => }
+
+  /** The answer to a request that belongs to no statement; none if no handler runs. */
+  def ask[A](request: Call[A]): Option[A] = alive.map(_.ask(request))
 
   def pid(session: SparkSession): Long = running(session).pid
 

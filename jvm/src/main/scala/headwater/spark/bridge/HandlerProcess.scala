@@ -47,6 +47,14 @@ final class HandlerProcess private (process: Process, server: JavaServer, connec
   def call(request: Call[_]): Unit =
     handler.call(request.call, Json.write(Envelope(SessionSettings(), request)), null)
 
+  /** The answer of such a call. */
+  def ask[A](request: Call[A]): A = {
+    val began = System.nanoTime()
+    val answer = Json.parse(handler.call(request.call, Json.write(Envelope(SessionSettings(), request)), null))
+    HandlerMetrics.answered(answer, System.nanoTime() - began)
+    request.answer.read(answer.get("result"))
+  }
+
   /**
    * Whether the process is dead, or dies within this time: a killed process is seen as dead only after a moment. Interrupts wait that long.
    */
