@@ -176,7 +176,6 @@ def _cell(text: str | None) -> str:
 
 
 _BENCH_MARK = "<!-- bench: pictures and table -->"
-_BAR = 150  # pixels that stand for the other side's time
 
 
 def bench_table() -> str:
@@ -192,7 +191,7 @@ def bench_table() -> str:
         title = re.sub(r"\{(\w+):,\}", lambda m: f"{sizes[m[1]]:,}", case.title)
         for limit in case.against:
             if limit.other in others and limit.ratio is not None:
-                bar = f'<span class="hw-bar" style="width: {limit.ratio * _BAR:.0f}px"></span>'
+                bar = f'<span class="hw-ratio" style="--hw-ratio: {limit.ratio:.2f}"></span>'
                 lines.append(f"| `{case.name}` | {title} | {others[limit.other]} | {bar} {limit.ratio:.2f} |")
     return "\n".join(lines)
 
@@ -206,6 +205,28 @@ def lakehouse_tables(workload: str) -> str:
     from bench.lakehouse.page import tables
 
     return tables(workload)
+
+
+_RESULTS_MARK = "<!-- bench: results -->"
+
+
+def lakehouse_results() -> str:
+    """All workloads of the same record in short."""
+    sys.path.insert(0, str(ROOT))
+    from bench.lakehouse.page import results
+
+    return results()
+
+
+_RACE_MARK = "<!-- bench: front page -->"
+
+
+def front_page_bars() -> str:
+    """The times of whole workloads, from the same record."""
+    sys.path.insert(0, str(ROOT))
+    from bench.lakehouse.page import race
+
+    return race()
 
 
 _ANSWER = re.compile(r"<!-- answer: (\w+) -->")
@@ -248,6 +269,8 @@ def filled(markdown: str, page: str) -> str:
     markdown = _ANSWER.sub(lambda mark: answer_table(mark[1]), markdown)
     markdown = _ERRORS.sub(lambda mark: errors_table(mark[1], up), markdown)
     markdown = _LAKEHOUSE.sub(lambda mark: lakehouse_tables(mark[1]), markdown)
+    markdown = markdown.replace(_RESULTS_MARK, lakehouse_results()) if _RESULTS_MARK in markdown else markdown
+    markdown = markdown.replace(_RACE_MARK, front_page_bars()) if _RACE_MARK in markdown else markdown
     return markdown.replace(_BENCH_MARK, bench_table()) if _BENCH_MARK in markdown else markdown
 
 

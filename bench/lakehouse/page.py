@@ -1,6 +1,7 @@
-"""The tables of the page on benchmarks, from the record of a run: ratios of medians, and their geometric mean.
+"""The tables of the page on benchmarks, from the record of a run: medians, their ratios, and the mean of these.
 
-Needs nothing but the record, so that the site is built without Spark.
+Also the bars of the front page: the time of a whole workload on each side. Needs nothing but the record, so that the
+site is built without Spark.
 """
 
 from __future__ import annotations
@@ -19,6 +20,14 @@ RECORDED = Path(__file__).resolve().parents[1] / "lakehouse.json"
 _LONG = 25
 #: A ratio above which the other side is called faster; below is noise.
 _CLEARLY = 1.1
+#: The workloads, and the sections of the page that have them.
+_SECTIONS = {
+    "tpcds": ("TPC-DS", "tpc-ds"),
+    "tpch": ("TPC-H", "tpc-h"),
+    "refresh": ("Refreshes", "refreshes"),
+    "merge": ("Merges", "merges"),
+    "files": ("Many files", "many-files"),
+}
 _HEADINGS = {
     "load": "load",
     "queries": "query",
@@ -26,6 +35,24 @@ _HEADINGS = {
     "after": "query, after",
     "merge": "MERGE",
     "read": "read",
+}
+
+#: The groups that the front page shows: the workload, its group, what was run, and the section of the page on
+#: benchmarks that has all of it. ``{}`` is the number of statements.
+_FRONT = (
+    ("tpcds", "queries", "TPC-DS, {} queries", "tpc-ds"),
+    ("tpch", "queries", "TPC-H, {} queries", "tpc-h"),
+    ("tpcds", "load", "TPC-DS, {} tables loaded", "tpc-ds"),
+    ("refresh", "merge", "TPC-DS refreshed, {} MERGEs", "refreshes"),
+    ("merge", "merge", "One table of a million rows, {} MERGEs", "merges"),
+)
+_PLURALS = {
+    "load": "loads",
+    "queries": "queries",
+    "before": "queries before the MERGEs",
+    "after": "queries after the MERGEs",
+    "merge": "MERGEs",
+    "read": "reads",
 }
 
 #: Seconds by side.
@@ -79,26 +106,99 @@ def tables(workload: str, path: Path = RECORDED) -> str:
     return "\n\n".join(parts)
 
 
+def results(path: Path = RECORDED) -> str:
+    """All groups of all workloads in a line each, as Markdown: sums of medians, and means of ratios."""
+    found = {name: record for name, record in json.loads(path.read_text("utf-8")).items() if name in _SECTIONS}
+    compared = dict.fromkeys(side for record in found.values() for side in others(record))
+    names = {side: title for record in found.values() for side, title in record["sides"].items()}
+    lines = [
+        *_header(["statements", names[OURS], *(cell for side in compared for cell in (names[side], "mean ratio"))])
+    ]
+    for workload, record in found.items():
+        title, anchor = _SECTIONS[workload]
+        for name, group in record["groups"].items():
+            ran = [times for times in group.values() if all(side in times for side in record["sides"])]
+            ran_what = f"{len(group)} {_PLURALS.get(name, f'queries of {name}')}"
+            cells = [f"[{title}](#{anchor}): {ran_what}", _seconds(ran, OURS)]
+            for side in compared:
+                mean = summary(group, side)
+                cells += [_seconds(ran, side), _bar(mean.mean)] if mean else ["", ""]
+            lines.append(_line(cells))
+    return "\n\n".join(["\n".join(lines), " ".join(dict.fromkeys(_conditions(record) for record in found.values()))])
+
+
+def _seconds(ran: Sequence[Times], side: str) -> str:
+    return f"{sum(times[side] for times in ran):.1f} s"
+
+
+def _bar(ratio: float) -> str:
+    """A ratio as a figure, and as a bar with a mark where both sides take the same time."""
+    return f'<span class="hw-ratio" style="--hw-ratio: {ratio:.2f}"></span> {ratio:.2f}'
+
+
+def race(path: Path = RECORDED) -> str:
+    """The bars of the front page, as Markdown: how long each side took for all statements of a group."""
+    found = json.loads(path.read_text("utf-8"))
+    shown = [each for each in _FRONT if each[0] in found]
+    lanes = [_lanes(found[workload], group, title, anchor) for workload, group, title, anchor in shown]
+    conditions = dict.fromkeys(_conditions(found[workload]) for workload, *_ in shown)
+    return "\n\n".join(
+        [
+            *lanes,
+            f"Each bar is the sum of the medians of its statements. {' '.join(conditions)} Parquet has no MERGE. These "
+            "tables are small, which favours the side that does least once per statement. [Benchmarks](benchmarks.md) "
+            "has the method and every statement, including those in which Headwater is slower.",
+        ]
+    )
+
+
+def _lanes(record: dict[str, Any], group: str, title: str, anchor: str) -> str:
+    """One group: a bar for each side that ran all of its statements, as long as the time that it took."""
+    times = list(record["groups"][group].values())
+    sums = {side: sum(each[side] for each in times) for side in record["sides"] if all(side in each for each in times)}
+    longest = max(sums.values())
+    lines = [
+        f'<div class="hw-lane hw-{side}"><span>{record["sides"][side]}</span>'
+        f'<i style="--hw-share: {seconds / longest:.3f}"></i><b>{seconds:.1f} s</b></div>'
+        for side, seconds in sums.items()
+    ]
+    heading = f"[{title.format(len(times))}](benchmarks.md#{anchor})"
+    return "\n".join(['<div class="hw-race" markdown>', "", heading, "", *lines, "", "</div>"])
+
+
+def _conditions(record: dict[str, Any]) -> str:
+    """What was run, when and on what, as a sentence."""
+    return (
+        f"Scale {record['scale']:g}, {record['rounds']} rounds on {record['when']}, Spark {record['spark']}, "
+        f"{record['processors']} processors and {record['gigabytes']} GB."
+    )
+
+
 def _opening(record: dict[str, Any]) -> str:
     sides = ", ".join(record["sides"].values())
     return (
         f"{sides}; Spark {record['spark']}; scale {record['scale']:g}, medians of {record['rounds']} rounds, "
         f"{record['when']}, on {record['processors']} processors and {record['gigabytes']} GB "
-        f"(load {record['load']} when it began). Below 1, Headwater is faster."
+        f"(load {record['load']} when it began). A ratio is Headwater's time divided by the other's: below 1, "
+        "Headwater is faster. The bars have a mark at 1."
     )
 
 
 def _group(heading: str, group: dict[str, Times], record: dict[str, Any]) -> Iterator[str]:
-    compared = others(record)
-    titles = [f"÷ {record['sides'][side]}" for side in compared]
+    compared, sides = others(record), record["sides"]
+    titles = [sides[OURS], *(cell for side in compared for cell in (sides[side], "ratio"))]
     long = len(group) > _LONG
     yield from _header([f"{heading}, {len(group)} in all" if long else heading, *titles])
     if not long:
         yield from _lines(group, compared)
     found = [summary(group, side) for side in compared]
-    yield _line(["**geometric mean**", *(f"**{each.mean:.2f}**" if each else "" for each in found)])
-    yield _line(["total time", *(f"{each.total:.2f}" if each else "" for each in found)])
-    yield _line(["not slower", *(f"{each.not_slower} of {each.of}" if each else "" for each in found)])
+    ours = f"{sum(times.get(OURS, 0) for times in group.values()):.2f} s"
+    sums = [f"{sum(times.get(side, 0) for times in group.values()):.2f} s" for side in compared]
+    ratios = [each and f"{each.total:.2f}" or "" for each in found]
+    yield _line(["total time", ours, *(cell for pair in zip(sums, ratios, strict=True) for cell in pair)])
+    yield _line(["**geometric mean**", "", *(cell for each in found for cell in ("", _bar(each.mean) if each else ""))])
+    slower = [f"{each.not_slower} of {each.of}" if each else "" for each in found]
+    yield _line(["not slower", "", *(cell for text in slower for cell in ("", text))])
     if long:
         yield from ("", f'??? note "Each {heading}"', "")
         yield from (f"    {line}" for line in (*_header([heading, *titles]), *_lines(group, compared)))
@@ -106,8 +206,15 @@ def _group(heading: str, group: dict[str, Times], record: dict[str, Any]) -> Ite
 
 def _lines(group: dict[str, Times], compared: Sequence[str]) -> Iterator[str]:
     for name, times in group.items():
-        ratios = (ratio(times, side) for side in compared)
-        yield _line([name, *("cannot" if each is None else f"{each:.2f}" for each in ratios)])
+        cells = [name, _median(times, OURS)]
+        for side in compared:
+            found = ratio(times, side)
+            cells += [_median(times, side), "" if found is None else _bar(found)]
+        yield _line(cells)
+
+
+def _median(times: Times, side: str) -> str:
+    return f"{times[side]:.2f} s" if side in times else "cannot"
 
 
 def _header(cells: Sequence[str]) -> Iterator[str]:

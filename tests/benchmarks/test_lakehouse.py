@@ -142,15 +142,34 @@ def record(tmp_path: Path) -> Path:
 
 def test_the_tables_of_the_page_come_from_the_record(lakehouse, record: Path):
     text = lakehouse("page").tables("tpch", record)
-    assert "| q1 | 0.25 | 2.00 |" in text
-    assert "| q2 | 1.00 | cannot |" in text
-    assert "| **geometric mean** | **0.50** | **2.00** |" in text
-    assert "| total time | 0.57 | 2.00 |" in text
-    assert "| not slower | 2 of 2 | 0 of 1 |" in text
+    plain = re.sub(r"<span[^>]*></span> ", "", text)
+    assert "| query | Headwater 1 | Delta Lake 2 | ratio | Parquet | ratio |" in plain
+    assert "| q1 | 1.00 s | 4.00 s | 0.25 | 0.50 s | 2.00 |" in plain
+    assert "| q2 | 3.00 s | 3.00 s | 1.00 | cannot |  |" in plain
+    assert "| total time | 4.00 s | 7.00 s | 0.57 | 0.50 s | 2.00 |" in plain
+    assert "| **geometric mean** |  |  | 0.50 |  | 2.00 |" in plain
+    assert "| not slower |  |  | 2 of 2 |  | 0 of 1 |" in plain
+    assert '<span class="hw-ratio" style="--hw-ratio: 0.25"></span> 0.25' in text
     assert "Behind Parquet by more than a tenth: q1 (2.00)." in text
     assert "Behind Delta Lake 2 by more than a tenth: nothing." in text
     assert "Parquet cannot run q2: `no such function`" in text
     assert "The answers of q1 differ, ours and peer: 1 rows and 2" in text
+
+
+def test_the_results_in_short_come_from_the_record(lakehouse, record: Path):
+    """Sums are of the statements that every side ran."""
+    text = re.sub(r"<span[^>]*></span> ", "", lakehouse("page").results(record))
+    assert "| statements | Headwater 1 | Delta Lake 2 | mean ratio | Parquet | mean ratio |" in text
+    assert "| [TPC-H](#tpc-h): 2 queries | 1.0 s | 4.0 s | 0.50 | 0.5 s | 2.00 |" in text
+    assert text.endswith("Scale 0.1, 3 rounds on 2026-01-01, Spark 4.2.1, 2 processors and 8 GB.")
+
+
+def test_the_front_page_has_a_bar_for_each_side_that_ran_all_of_a_group(lakehouse, record: Path):
+    text = lakehouse("page").race(record)
+    lanes = re.findall(r'hw-(\w+)"><span>(.*?)</span><i style="--hw-share: (.*?)"></i><b>(.*?)</b>', text)
+    assert lanes == [("ours", "Headwater 1", "0.571", "4.0 s"), ("peer", "Delta Lake 2", "1.000", "7.0 s")]
+    assert "[TPC-H, 2 queries](benchmarks.md#tpc-h)" in text
+    assert "on 2026-01-01" in text
 
 
 def test_the_page_has_every_workload_and_no_figures_of_its_own(lakehouse):
