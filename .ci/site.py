@@ -1,9 +1,10 @@
 """The documentation site's hook: pages that come from the code, pages of the root folder, and what each page must be.
 
-mkdocs loads it (``mkdocs.yml``). It adds ``properties.md`` and ``errors.md`` from the code, and ARCHITECTURE.md,
-CHANGELOG.md, CONTRIBUTING.md and SECURITY.md as pages, with their links turned to the site's. Promises, each a warning
-that ``mkdocs build --strict`` fails with: every table property has a meaning here, every link leads somewhere, and no
-page loads anything from another host. The functions that make pages need no mkdocs; tests call them.
+mkdocs loads it (``mkdocs.yml``). It adds ``properties.md``, ``errors.md`` and the pages below ``errors/`` from the
+code, and ARCHITECTURE.md, CHANGELOG.md, CONTRIBUTING.md and SECURITY.md as pages, with their links turned to the
+site's. Promises, each a warning that ``mkdocs build --strict`` fails with: every table property has a meaning here,
+every link leads somewhere, the reference of the Python API shows no private name, and no page loads anything from
+another host. The functions that make pages need no mkdocs; tests call them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import posixpath
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ from headwater.protocol.properties import PROPERTIES, Property  # noqa: E402
 
 _log = logging.getLogger("mkdocs.plugins.headwater")
 
-#: Files of the root folder that are pages, too.
+#: Files of the root folder that are also pages.
 ROOT_PAGES = {
     "ARCHITECTURE.md": "architecture.md",
     "CHANGELOG.md": "changelog.md",
@@ -39,26 +41,26 @@ _ELSEWHERE = {"README.md": "index.md", "LICENSE": None}
 #: What each table property does, by name; those that do nothing here say so themselves.
 MEANINGS: dict[str, str] = json.loads((ROOT / ".ci" / "property-meanings.json").read_text("utf-8"))
 
-#: The classes of SQLSTATE that conditions have, as headings.
+#: The classes of SQLSTATE that conditions have, in the order of the menu: the file of each one's page, and its title.
 _CLASSES = {
-    "08": "Connections",
-    "0A": "What is not supported",
-    "21": "More than one row",
-    "22": "Values out of range",
-    "23": "Constraints",
-    "25": "States of a transaction",
-    "2D": "Conflicts with other writers",
-    "40": "Commits that were not made",
-    "42": "Mistakes in statements, names and options",
-    "44": "Views and checks",
-    "54": "Limits",
-    "55": "Tables that are not in the needed state",
-    "56": "Sessions and settings",
-    "58": "Processes, files and storage",
-    "F0": "Configuration",
-    "HY": "Cancelled statements",
-    "KD": "Delta tables",
-    "XX": "Damage",
+    "2D": ("conflicts", "Conflicts with other writers"),
+    "40": ("commits", "Commits that were not made"),
+    "25": ("transactions", "States of a transaction"),
+    "42": ("statements", "Mistakes in statements, names and options"),
+    "0A": ("not-supported", "What is not supported"),
+    "22": ("values", "Values out of range"),
+    "23": ("constraints", "Constraints"),
+    "44": ("checks", "Views and checks"),
+    "21": ("cardinality", "More than one row"),
+    "KD": ("tables", "Delta tables"),
+    "55": ("states-of-tables", "Tables that are not in the needed state"),
+    "56": ("sessions", "Sessions and settings"),
+    "58": ("storage", "Processes, files and storage"),
+    "08": ("connections", "Connections"),
+    "F0": ("configuration", "Configuration"),
+    "54": ("limits", "Limits"),
+    "HY": ("cancelled", "Cancelled statements"),
+    "XX": ("damage", "Damage"),
 }
 _PROPERTIES_OPENING = """# Table properties
 
@@ -73,7 +75,8 @@ _ERRORS_OPENING = """# Error conditions
 Each error has a name, in brackets before its text, and an SQLSTATE. Names are those that Delta Lake documents where the
 mistake is the same; names that begin with `HEADWATER_` have no counterpart there. `<…>` stands for what the error fills
 in. A statement that fails writes nothing, unless its text says otherwise. In Python, `error.getCondition()` and
-`error.getSqlState()` return both; [conflicts](guarantees.md#isolation) have classes. This page is made from the code.
+`error.getSqlState()` return both; [conflicts](guarantees.md#isolation) have classes of exceptions. Each class of
+SQLSTATE has a page with the causes and cures of its conditions. These pages are made from the code.
 """
 
 #: How the sentence begins that says what to do.
@@ -131,6 +134,7 @@ def properties_without_meaning() -> set[str]:
     return {name for name, known in PROPERTIES.items() if known.unused is None} ^ set(MEANINGS)
 
 
+@cache
 def conditions() -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = json.loads((ROOT / "conf" / "error-conditions.json").read_text("utf-8"))
     return found
@@ -142,23 +146,50 @@ def cause_and_cure(message: str) -> tuple[str, str]:
     return cause, "".join(cure)
 
 
-def errors_page() -> str:
-    """All error conditions by class of SQLSTATE, each with cause and cure."""
-    lines = [_ERRORS_OPENING]
-    by_class: dict[str, list[str]] = {}
-    known = conditions()
-    for name in sorted(known):
-        by_class.setdefault(known[name]["sqlState"][:2], []).append(name)
-    for kind in sorted(by_class, key=lambda each: (each != "2D", each)):
-        lines += [f"## {_CLASSES.get(kind, 'Others')} ({kind}…) {{ #class-{kind.lower()} }}", ""]
-        for name in by_class[kind]:
-            lines += _condition(name, known[name])
-    return "\n".join(lines)
+def _by_class() -> dict[str, list[str]]:
+    """The names of all conditions, sorted, by class of SQLSTATE in the order of the menu."""
+    found: dict[str, list[str]] = {kind: [] for kind in _CLASSES}
+    for name, condition in sorted(conditions().items()):
+        found[condition["sqlState"][:2]].append(name)
+    return {kind: names for kind, names in found.items() if names}
+
+
+def condition_page(name: str) -> str:
+    """The page that describes a condition."""
+    return f"errors/{_CLASSES[conditions()[name]['sqlState'][:2]][0]}.md"
+
+
+def errors_pages() -> dict[str, str]:
+    """The list of all error conditions, and for each class of SQLSTATE a page with causes and cures.
+
+    An anchor of the list has the name of its condition, as one of the page of its class has.
+
+    :raises KeyError: a class has no page in ``_CLASSES``.
+    """
+    known, pages, lines = conditions(), {}, [_ERRORS_OPENING]
+    for kind, names in _by_class().items():
+        file, title = _CLASSES[kind]
+        page = f"errors/{file}.md"
+        lines += [
+            f"## [{title}]({page}) {{ #class-{kind.lower()} }}",
+            "",
+            f"SQLSTATE {kind}…",
+            "",
+            '<div class="hw-list" markdown>',
+            "",
+        ]
+        lines += [f"- [<code>{with_breaks(name)}</code>]({page}#{name.lower()}){{ #{name.lower()} }}" for name in names]
+        lines += ["", "</div>", ""]
+        texts = [f"# {title}", "", f"Conditions with an SQLSTATE {kind}…; [all conditions](../errors.md).", ""]
+        for name in names:
+            texts += _condition(name, known[name])
+        pages[page] = "\n".join(texts)
+    return {"errors.md": "\n".join(lines), **pages}
 
 
 def _condition(name: str, condition: dict[str, Any]) -> Iterator[str]:
     cause, cure = cause_and_cure(" ".join(condition["message"]).replace("<tried>", ""))
-    yield from (f"### {name} {{ #{name.lower()} }}", "", f"SQLSTATE {condition['sqlState']}.", "")
+    yield from (f"## {name} {{ #{name.lower()} }}", "", f"SQLSTATE {condition['sqlState']}.", "")
     yield from (f"*Cause.* {_text(cause)}", "")
     if cure:
         yield from (f"*Cure.* {_text(cure)}", "")
@@ -256,8 +287,17 @@ def errors_table(names: str, up: str) -> str:
     known, rows = conditions(), []
     for name in names.split(", "):
         cause, _ = cause_and_cure(" ".join(known[name]["message"]))
-        rows.append(f"| [`{name}`]({up}errors.md#{name.lower()}) | {_cell(_text(cause))} |")
+        rows.append(f"| [`{name}`]({up}{condition_page(name)}#{name.lower()}) | {_cell(_text(cause))} |")
     return "\n".join(["| condition | when |", "| --- | --- |", *rows])
+
+
+_ERROR_LINK = re.compile(r"\]\(((?:\.\./)*)errors\.md#(\w+)\)")
+
+
+def _to_the_condition(link: re.Match[str]) -> str:
+    """A link to a condition in the list of all leads to its description."""
+    up, name = link[1], link[2].upper()
+    return f"]({up}{condition_page(name)}#{link[2]})" if name in conditions() else link[0]
 
 
 def filled(markdown: str, page: str) -> str:
@@ -268,6 +308,7 @@ def filled(markdown: str, page: str) -> str:
     up = "../" * page.count("/")
     markdown = _ANSWER.sub(lambda mark: answer_table(mark[1]), markdown)
     markdown = _ERRORS.sub(lambda mark: errors_table(mark[1], up), markdown)
+    markdown = _ERROR_LINK.sub(_to_the_condition, markdown)
     markdown = _LAKEHOUSE.sub(lambda mark: lakehouse_tables(mark[1]), markdown)
     markdown = markdown.replace(_RESULTS_MARK, lakehouse_results()) if _RESULTS_MARK in markdown else markdown
     markdown = markdown.replace(_RACE_MARK, front_page_bars()) if _RACE_MARK in markdown else markdown
@@ -280,6 +321,53 @@ _ROLE = re.compile(r":(?:class|meth|func|data|mod|attr|exc|obj):(<code>)(?:~[\w.
 def without_roles(html: str) -> str:
     """Docstrings name things by roles, as ``:class:`~a.b.C```: a page shows ``C``."""
     return _ROLE.sub(r"\1", html)
+
+
+#: Cells of tables, and headings without the link at their end.
+_NARROW = re.compile(r"(<(td|h[1-6])\b[^>]*>)(.*?)(?=</\2>|<a class=\"headerlink)", re.DOTALL)
+#: Names that are too long for a narrow column.
+_NAME = re.compile(r"(?<![\w.&/=\"#])[\w.&;]{17,}")
+_TEXT = re.compile(r"[^<>]+(?![^<]*>)")
+
+
+def breakable(html: str) -> str:
+    """Long names in cells and headings may break after dots and underscores and before capitals, but copy as before."""
+    return _NARROW.sub(lambda part: part[1] + with_breaks(part[3]), html)
+
+
+def with_breaks(html: str) -> str:
+    """The same of a piece of a page; what stands in tags is left as it is."""
+    return _TEXT.sub(lambda text: _NAME.sub(_broken, text[0]), html)
+
+
+def _broken(name: re.Match[str]) -> str:
+    return re.sub(r"(?<=[._])(?=[\w&])|(?<=[a-z])(?=[A-Z])", "<wbr>", name[0])
+
+
+#: Tables that are lists of names: on a narrow screen, each row becomes a block (docs/assets/site.css).
+_LIST = re.compile(
+    r"<table>(\s*<thead>\s*<tr>\s*<th>(?:setting|property|option|condition|feature|case)</th>.*?</thead>)(.*?)</table>",
+    re.DOTALL,
+)
+
+
+def with_labels(html: str) -> str:
+    """Rows of lists of names know their columns' headings."""
+    return _LIST.sub(_labelled, html)
+
+
+def _labelled(table: re.Match[str]) -> str:
+    titles = re.findall(r"<th\b[^>]*>(.*?)</th>", table[1], re.DOTALL)
+    rows = []
+    for row in re.split(r"(?=<tr>)", table[2]):
+        labels = iter(titles)
+        rows.append(re.sub(r"<td\b", lambda _, labels=labels: f'<td data-hw-label="{next(labels, "")}"', row))
+    return f'<table data-hw="names">{table[1]}{"".join(rows)}</table>'
+
+
+def private_names(html: str) -> list[str]:
+    """Those of types and defaults that signatures of the Python API show."""
+    return sorted(set(re.findall(r"<span title=\"([\w.]*\b_[a-zA-Z]\w*)\">", html)))
 
 
 def root_page(name: str) -> str:
@@ -304,8 +392,18 @@ def _site_link(link: re.Match[str]) -> str:
 
 def on_config(config: Any) -> Any:
     config.extra["version_text"] = version_text()
+    config.nav = _with_errors(config.nav)
     config.watch += [str(ROOT / name) for name in ROOT_PAGES] + [str(ROOT / "python"), str(ROOT / "conf")]
     return config
+
+
+def _with_errors(menu: Any) -> Any:
+    """The menu with the pages of errors below each other."""
+    if isinstance(menu, dict):
+        return {title: _with_errors(below) for title, below in menu.items()}
+    if isinstance(menu, list):
+        return [_with_errors(each) for each in menu]
+    return {"Error conditions": [{"All conditions": menu}, *list(errors_pages())[1:]]} if menu == "errors.md" else menu
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -313,7 +411,7 @@ def on_files(files: Any, config: Any) -> Any:
 
     if without := properties_without_meaning():
         _log.warning("MEANINGS in .ci/site.py and the table properties differ: %s", ", ".join(sorted(without)))
-    made = {"properties.md": properties_page(), "errors.md": errors_page()}
+    made = {"properties.md": properties_page(), **errors_pages()}
     made.update({page: root_page(name) for name, page in ROOT_PAGES.items() if (ROOT / name).exists()})
     for page, content in made.items():
         files.append(File.generated(config, page, content=content))
@@ -325,12 +423,25 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
 
 
 def on_page_content(html: str, page: Any, config: Any, files: Any) -> str:
-    return without_roles(html)
+    for item in page.toc.items:
+        _break_titles(item)
+    if not any(item.children for item in page.toc.items):
+        page.meta.setdefault("hide", ["toc"])  # its room belongs to the page
+    return with_labels(breakable(without_roles(html)))
+
+
+def _break_titles(item: Any) -> None:
+    item.title = with_breaks(item.title)
+    for child in item.children:
+        _break_titles(child)
 
 
 def on_post_build(config: Any) -> None:
-    """What a page loads must lie in the site."""
+    """What a page loads must lie in the site, and what it names must be public."""
     loads = re.compile(r"<(?:script|img|link|iframe|source)\b[^>]*?\b(?:src|href)=[\"']?((?:https?:)?//[^\"'\s>]+)")
     for page in Path(config.site_dir).rglob("*.html"):
-        for found in set(loads.findall(page.read_text("utf-8"))):
+        html = page.read_text("utf-8")
+        for found in set(loads.findall(html)):
             _log.warning("%s loads %s: the site loads nothing from other hosts", page.name, found)
+        for name in private_names(html):
+            _log.warning("%s shows %s: users see public names only", page.name, name)

@@ -19,10 +19,10 @@ if sys.version_info < (3, 10):  # noqa: UP036
 
 __version__ = "0.1.0"
 
-_Builder = TypeVar("_Builder", bound=Any)
+SessionBuilder = TypeVar("SessionBuilder", bound=Any)
 
 
-def configure(builder: _Builder) -> _Builder:
+def configure(builder: SessionBuilder) -> SessionBuilder:
     """Make the sessions of a ``SparkSession.builder`` work with Delta tables.
 
     Sets Headwater's extension, catalog and Python, and adds its JAR; extensions and JARs that the builder or

@@ -59,8 +59,6 @@ _OWN = (
     pa.field(ROW_KIND_CODE, pa.int8()),
     pa.field(ORDINAL, pa.int64()),
 )
-#: Rows of a batch, unless the caller says so.
-_BATCH_ROWS = 1 << 16
 #: The bytes of a commit's change files up to which their rows are kept, and not read again for each class.
 _KEPT_BYTES = 32 << 20
 _BEFORE, _AFTER = RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER
@@ -75,7 +73,7 @@ def read(
     ending_timestamp: datetime | None = None,
     keys: Sequence[str] | None = None,
     columns: Sequence[str] | None = None,
-    batch_rows: int = _BATCH_ROWS,
+    batch_rows: int = 65_536,
     filesystem: pafs.FileSystem | None = None,
 ) -> pa.RecordBatchReader:
     """The changes of a table's versions, in the order in which they apply.

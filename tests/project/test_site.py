@@ -21,10 +21,25 @@ def test_every_table_property_has_a_meaning() -> None:
 
 
 def test_every_error_condition_is_described_with_its_cause() -> None:
-    page = SITE["errors_page"]()
+    """On the page of its class, which the list of all and the tables of other pages lead to."""
+    pages = SITE["errors_pages"]()
     conditions = json.loads((ROOT / "conf" / "error-conditions.json").read_text("utf-8"))
-    assert [name for name in conditions if f"### {name} {{ #" not in page] == []
-    assert "## Others" not in page, "a class of SQLSTATE has no heading in .ci/site.py"
+    headings = {page: re.findall(r"^## ([A-Z]\S+) \{ #(\S+) \}$", text, re.MULTILINE) for page, text in pages.items()}
+    described = {name: (page, anchor) for page, found in headings.items() for name, anchor in found}
+    assert described.keys() == conditions.keys()
+    for name, (page, anchor) in described.items():
+        assert f"- [<code>{name}</code>]({page}#{anchor}){{ #{anchor} }}\n" in pages["errors.md"].replace("<wbr>", "")
+        assert f"({page}#{anchor})" in SITE["errors_table"](name, "")
+    assert {
+        conditions[name]["sqlState"][:2] for name, (page, _) in described.items() if page == "errors/conflicts.md"
+    } == {"2D"}
+
+
+def test_links_to_conditions_lead_to_their_descriptions() -> None:
+    filled = SITE["filled"]
+    link = "[`DELTA_CONCURRENT_APPEND`](../errors.md#delta_concurrent_append)"
+    assert filled(link, "guides/x.md") == link.replace("errors.md", "errors/conflicts.md")
+    assert filled("[conflicts](errors.md#class-2d)", "x.md") == "[conflicts](errors.md#class-2d)"
 
 
 def test_every_error_condition_says_what_to_do() -> None:
@@ -76,6 +91,34 @@ def test_workflows_use_what_exists() -> None:
 def test_roles_of_docstrings_are_names() -> None:
     shown = SITE["without_roles"](":class:<code>~a.b.C</code>, :meth:<code>D.e</code>")
     assert shown == "<code>C</code>, <code>D.e</code>"
+
+
+def test_private_names_of_signatures_are_found() -> None:
+    html = (
+        '<span title="headwater._Builder">_Builder</span> <span title="headwater.tables.DeltaTable">DeltaTable</span>'
+    )
+    assert SITE["private_names"](html) == ["headwater._Builder"]
+    assert SITE["private_names"]("<code>_row_kind</code>") == []
+
+
+def test_long_names_break_where_columns_are_narrow() -> None:
+    breakable = SITE["breakable"]
+    cell = '<td><a href="#spark.headwater.python"><code>spark.headwater.python</code></a></td>'
+    broken = '<td><a href="#spark.headwater.python"><code>spark.<wbr>headwater.<wbr>python</code></a></td>'
+    assert breakable(cell) == broken
+    assert breakable("<h3>DELTA_FILE_NOT_FOUND</h3>") == "<h3>DELTA_<wbr>FILE_<wbr>NOT_<wbr>FOUND</h3>"
+    assert breakable("<td>changeDataFeedColumns</td>") == "<td>change<wbr>Data<wbr>Feed<wbr>Columns</td>"
+    for kept in ("<td>see a.b. Then c.</td>", "<p>spark.headwater.python</p>", "<pre>spark.headwater.python</pre>"):
+        assert breakable(kept) == kept
+
+
+def test_rows_of_lists_of_names_know_their_headings() -> None:
+    head = "<thead><tr><th>setting</th><th>default</th></tr></thead>"
+    table = f"<table>{head}<tbody><tr><td>a</td><td>1</td></tr><tr><td>b</td><td></td></tr></tbody></table>"
+    rows = re.findall(r'<td data-hw-label="(\w+)">(\w*)</td>', SITE["with_labels"](table))
+    assert rows == [("setting", "a"), ("default", "1"), ("setting", "b"), ("default", "")]
+    other = table.replace("setting", "kind")
+    assert SITE["with_labels"](other) == other
 
 
 def test_links_between_root_pages_lead_to_the_sites_pages() -> None:

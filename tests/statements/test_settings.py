@@ -153,3 +153,13 @@ def test_each_setting_of_the_peer_acts_or_warns(caplog):
 
 def test_the_documentation_is_that_of_the_list():
     assert (ROOT / "docs" / "settings.md").read_text(encoding="utf-8") == markdown()
+
+
+def test_each_setting_is_found_on_the_page_by_its_name():
+    """Under one topic, with an anchor of its own."""
+    page = markdown()
+    anchors = re.findall(r'<a id="([^"]+)"></a>', page)
+    names = [*(s.name for s in SETTINGS), *UNUSED_SETTINGS, *settings.UNUSED_VALUES]
+    assert sorted(anchors) == sorted(map(settings.anchor, names))
+    assert len(set(anchors)) == len(anchors)
+    assert "| --- | --- | --- |\n\n" not in page, "a topic without settings"

@@ -1,14 +1,15 @@
 """The settings of Spark that Headwater reads, and those of Delta Lake's own connector that do nothing here.
 
-Owns their names, types, defaults and meanings. ``python -m headwater.statements.settings`` prints them as Markdown:
-``docs/settings.md``. Defaults of ``spark.databricks.*`` are those of the format's other writers. Promise: a setting
-``spark.headwater.*`` or ``spark.databricks.*`` that any code names is listed, and what a statement is given is read and
-checked by its setting here (:meth:`Setting.of`).
+Owns their names, types, defaults, meanings and topics. ``python -m headwater.statements.settings`` prints them as
+Markdown: ``docs/settings.md``. Defaults of ``spark.databricks.*`` are those of the format's other writers. Promise: a
+setting ``spark.headwater.*`` or ``spark.databricks.*`` that any code names is listed, and what a statement is given is
+read and checked by its setting here (:meth:`Setting.of`).
 """
 
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -64,14 +65,42 @@ class Setting(Generic[T]):
         return self.prefix != self.name
 
 
-_listed: list[Setting[Any]] = []
+#: The headings of the page, in its order; each holds the settings that are declared under it.
+_TOPICS: dict[str, list[Setting[Any]]] = {
+    heading: []
+    for heading in (
+        "The handler process",
+        "Queries",
+        "Writes",
+        "UPDATE, DELETE and MERGE",
+        "Transactions over several tables",
+        "Hooks",
+        "Definitions of tables",
+        "Sizes of files",
+        "OPTIMIZE",
+        "VACUUM and retention",
+        "Checkpoints",
+        "Change data feed",
+        "Streams",
+        "CONVERT TO DELTA",
+        "Iceberg",
+        "Stores and caches",
+    )
+}
+_declared = _TOPICS["The handler process"]
+
+
+def _topic(heading: str) -> None:
+    """What is declared next belongs under this heading."""
+    global _declared
+    _declared = _TOPICS[heading]
 
 
 def _setting(
     name: str, default: str, meaning: str, parse: Callable[[str], T], value: T, expected: str = ""
 ) -> Setting[T]:
     setting = Setting(name, default, meaning, parse, value, expected)
-    _listed.append(setting)
+    _declared.append(setting)
     return setting
 
 
@@ -81,7 +110,7 @@ def _parsed(name: str, default: str, meaning: str, parse: Callable[[str], T], ex
 
 def _elsewhere(name: str, default: str, meaning: str, *, at_start: bool = False) -> None:
     """One that the JVM reads, that counts at Spark's start, or that stands for many."""
-    _listed.append(Setting(name, default, meaning, str, None, at_start=at_start))
+    _declared.append(Setting(name, default, meaning, str, None, at_start=at_start))
 
 
 def _is_true(text: str) -> bool:
@@ -155,6 +184,7 @@ def _is_auto(text: str) -> bool:
 
 
 _DELTA = "spark.databricks.delta"
+_topic("The handler process")
 _elsewhere("spark.headwater.python", "", "the Python that runs the handler process", at_start=True)
 _elsewhere(
     "spark.headwater.log.level", "WARN", "the level of the handler's log: DEBUG, INFO, WARN or ERROR", at_start=True
@@ -165,44 +195,50 @@ _elsewhere(
     "a line on standard error says what runs, in place of Spark's bar",
     at_start=True,
 )
+_topic("UPDATE, DELETE and MERGE")
 RETRY_SECONDS = _whole(
     "spark.headwater.dml.retrySeconds", "600", "seconds for which a statement that lost to another writer is retried"
 )
 LATE_FILE_BYTES = _whole_if_set(
     "spark.headwater.dml.lateFileBytes",
     "1 MiB; 16 MiB where not local",
-    "average file size from which on UPDATE and MERGE use late materialization",
+    "average file size from which UPDATE and MERGE use late materialization",
 )
 SMALL_TARGET = _whole(
     "spark.headwater.merge.smallTargetBytes", "8 MiB", "total size of target files up to which MERGE joins them at once"
 )
+_topic("Queries")
 _elsewhere(
     "spark.headwater.scan.mostJoinKeys",
     "500000",
-    "dynamic file pruning does not look at the keys of a join's broadcast side that has more",
+    "dynamic file pruning ignores the keys of a join's broadcast side that has more than this",
 )
 _elsewhere(
     "spark.headwater.scan.mostListedJoinKeys",
     "2000",
-    "dynamic file pruning takes more distinct keys by their minimum and maximum alone",
+    "above this number of distinct keys, dynamic file pruning uses only their minimum and maximum",
 )
 STALENESS_LIMIT = _parsed(
-    "spark.headwater.stalenessLimit", "0", "how old the version that a query reads may be, like `10 minutes`", _interval
+    "spark.headwater.stalenessLimit",
+    "0",
+    "maximum age of the version that a query reads, such as `10 minutes`",
+    _interval,
 )
+_topic("Transactions over several tables")
 IDLE_SECONDS = _whole(
     "spark.headwater.transactions.idleSeconds",
     "3600",
     "seconds without a running statement after which a transaction over several statements ends",
 )
+_topic("Hooks")
 _elsewhere(
     "spark.headwater.hook.<name>.before",
     "",
-    "a hook of commits, as `module:function`; `.after` for one that hears of them",
+    "a hook that may refuse commits, as `module:function`; with `.after` in place of `.before`, one that is called "
+    "after them",
     at_start=True,
 )
-HOOKS = _text(
-    "spark.headwater.hooks", "", "the hooks that every commit of the session is shown to, separated by commas"
-)
+HOOKS = _text("spark.headwater.hooks", "", "the hooks that see every commit of the session, separated by commas")
 HOOKS_DEADLINE = _parsed(
     "spark.headwater.hooks.deadlineSeconds",
     "10",
@@ -210,6 +246,7 @@ HOOKS_DEADLINE = _parsed(
     _checked(float, lambda seconds: 0 < seconds < math.inf),
     "a positive number of seconds",
 )
+_topic("Iceberg")
 _elsewhere(
     "spark.headwater.iceberg.catalog",
     "",
@@ -219,9 +256,10 @@ _elsewhere(
 _elsewhere(
     "spark.headwater.iceberg.catalog.<property>",
     "",
-    "its properties, over those of pyiceberg's own configuration: `type`, `uri`, `warehouse`",
+    "properties of the Iceberg catalog, which override pyiceberg's own configuration: `type`, `uri`, `warehouse`",
     at_start=True,
 )
+_topic("Stores and caches")
 _elsewhere(
     "spark.headwater.cache.directory",
     "",
@@ -229,9 +267,10 @@ _elsewhere(
     "there, mapped into memory and shared by all Sparks of that user",
     at_start=True,
 )
-_elsewhere("spark.headwater.cache.maxBytes", "8 GiB", "bytes that it may hold", at_start=True)
+_elsewhere("spark.headwater.cache.maxBytes", "8 GiB", "maximum bytes of the cache directory", at_start=True)
 _elsewhere("spark.headwater.store.<scheme>", "", "the store for paths of a scheme, as `module:Class`", at_start=True)
-_elsewhere("spark.headwater.store.<scheme>.*", "", "what that store is configured by", at_start=True)
+_elsewhere("spark.headwater.store.<scheme>.*", "", "the configuration of the store for a scheme", at_start=True)
+_topic("Writes")
 AUTO_MERGE = _flag(f"{_DELTA}.schema.autoMerge.enabled", "false", "writes and MERGE may add columns")
 REPLACES_BY_ANY_COLUMN = _flag(
     f"{_DELTA}.replaceWhere.dataColumns.enabled",
@@ -242,6 +281,7 @@ REPLACE_CHECKS_ROWS = _flag(
     f"{_DELTA}.replaceWhere.constraintCheck.enabled", "true", "rows written with `replaceWhere` must match it"
 )
 USER_METADATA = _text(f"{_DELTA}.commitInfo.userMetadata", "", "text for `userMetadata` in the history")
+_topic("Checkpoints")
 CHECKPOINT_PART_SIZE: Setting[int | None] = _setting(
     f"{_DELTA}.checkpoint.partSize", "", "maximum actions in one checkpoint file", _number_above_0, None
 )
@@ -251,29 +291,36 @@ CHECKPOINT_FORMAT = _choice(
     "json",
     "the format of a V2 checkpoint's own file: parquet or json",
 )
+_topic("Definitions of tables")
 _elsewhere(
     f"{_DELTA}.catalog.update.enabled",
     "true",
-    "the metastore's entry of a table has its columns, comments and properties, for other tools; never read here",
+    "the metastore's entry of a table has its columns, comments and properties, for other tools; Headwater never reads "
+    "them",
 )
 _elsewhere(
     f"{_DELTA}.catalog.update.longFieldTruncationThreshold",
     "4000",
     "characters; if the type of a column has more, the entry has no columns",
 )
+_topic("Writes")
 APPLICATION_ID = _text(f"{_DELTA}.write.txnAppId", "", "identifies a writer, so that a repeated write is skipped")
-APPLICATION_VERSION = _text(f"{_DELTA}.write.txnVersion", "", "the number of the write, which grows")
+APPLICATION_VERSION = _text(
+    f"{_DELTA}.write.txnVersion", "", "the number of the write, which grows from write to write"
+)
 RESETS_VERSION = _flag(
     f"{_DELTA}.write.txnVersion.autoReset.enabled",
     "false",
     "the session's txnVersion is unset by each write that uses it, so that the next one is not skipped",
 )
+_topic("Definitions of tables")
 _elsewhere(f"{_DELTA}.properties.defaults.<name>", "", "the table property `delta.<name>` of new tables")
 ALLOWS_ARBITRARY = _flag(
     f"{_DELTA}.allowArbitraryProperties.enabled",
     "false",
     "allows table properties `delta.…` that Headwater does not know",
 )
+_topic("Change data feed")
 CHANGES_OUT_OF_RANGE = _flag(
     f"{_DELTA}.changeDataFeed.timestampOutOfRange.enabled",
     "false",
@@ -283,50 +330,54 @@ SCHEMA_MODE = _choice(
     f"{_DELTA}.changeDataFeed.defaultSchemaModeForColumnMappingTable",
     "endVersion",
     "latest",
-    "or `latest`: the schema for reading changes of a table with column mapping",
+    "`endVersion` or `latest`: the schema for reading changes of a table with column mapping",
 )
+_topic("Sizes of files")
 AUTO_COMPACT: Setting[bool | None] = _setting(
     f"{_DELTA}.autoCompact.enabled",
     "",
-    "true or false: small files are compacted after a write; without it, the table's `delta.autoOptimize` and "
+    "true or false: small files are compacted after a write; if it is not set, the table's `delta.autoOptimize` and "
     "`delta.autoOptimize.autoCompact` decide",
     _is_auto,
     None,
 )
-AUTO_COMPACT_FILES = _whole(f"{_DELTA}.autoCompact.minNumFiles", "50", "so many small files in a partition make it due")
+AUTO_COMPACT_FILES = _whole(
+    f"{_DELTA}.autoCompact.minNumFiles", "50", "small files in a partition from which auto-compaction starts"
+)
 AUTO_COMPACT_MAX_SIZE = _whole(
-    f"{_DELTA}.autoCompact.maxFileSize", "128 MiB", "bytes; files that it makes are no larger"
+    f"{_DELTA}.autoCompact.maxFileSize", "128 MiB", "maximum bytes of a file that auto-compaction writes"
 )
 AUTO_COMPACT_MIN_SIZE = _whole_if_set(
-    f"{_DELTA}.autoCompact.minFileSize", "half of maxFileSize", "bytes; smaller files are small"
+    f"{_DELTA}.autoCompact.minFileSize", "half of maxFileSize", "bytes; auto-compaction counts smaller files as small"
 )
 OPTIMIZE_WRITE: Setting[bool | None] = _setting(
     f"{_DELTA}.optimizeWrite.enabled",
     "",
-    "true or false: rows are gathered before they are written, so that each partition gets few, large files; without "
-    "it, the table's `delta.autoOptimize.optimizeWrite` decides; an option `optimizeWrite` goes first",
+    "true or false: rows are gathered before they are written, so that each partition gets few, large files; if "
+    "it is not set, the table's `delta.autoOptimize.optimizeWrite` decides; the option `optimizeWrite` has precedence",
     _is_true,
     None,
 )
 OPTIMIZE_WRITE_BIN_SIZE = _parsed(
     f"{_DELTA}.optimizeWrite.binSize",
     "512 MiB",
-    "bytes of shuffle for each file of such a write",
+    "bytes of shuffle for each file of an optimized write",
     _checked(_size, lambda size: size > 0),
     "a size above 0 like 512m, or a number of MiB",
 )
 #: Above 2000 shuffle partitions, Spark no longer knows the size of each.
 OPTIMIZE_WRITE_PARTITIONS = _whole(
-    f"{_DELTA}.optimizeWrite.maxShufflePartitions", "2000", "shuffle partitions of such a write"
+    f"{_DELTA}.optimizeWrite.maxShufflePartitions", "2000", "maximum shuffle partitions of an optimized write"
 )
-OPTIMIZE_MIN_SIZE = _whole(f"{_DELTA}.optimize.minFileSize", "1 GiB", "bytes; OPTIMIZE writes smaller files together")
+_topic("OPTIMIZE")
+OPTIMIZE_MIN_SIZE = _whole(f"{_DELTA}.optimize.minFileSize", "1 GiB", "bytes; OPTIMIZE compacts smaller files")
 OPTIMIZE_MAX_SIZE = _whole(
-    f"{_DELTA}.optimize.maxFileSize", "1 GiB", "bytes; files that OPTIMIZE and other rewrites make are no larger"
+    f"{_DELTA}.optimize.maxFileSize", "1 GiB", "maximum bytes of a file that OPTIMIZE and other rewrites write"
 )
 OPTIMIZE_DELETED_ROWS = _parsed(
     f"{_DELTA}.optimize.maxDeletedRowsRatio",
     "0.05",
-    "OPTIMIZE writes files again of whose rows a larger part is deleted",
+    "OPTIMIZE rewrites a file if a larger share of its rows is deleted",
     _checked(float, lambda ratio: 0 <= ratio <= 1),
     "a number from 0 to 1",
 )
@@ -335,16 +386,17 @@ OPTIMIZE_BATCH_SIZE = _whole(f"{_DELTA}.optimize.batchSize", "100 GiB", "bytes t
 LARGEST_MERGED_CUBE = _whole(
     f"{_DELTA}.optimize.clustering.mergeStrategy.minCubeSize.threshold",
     "100 GiB",
-    "bytes from which on what was clustered together is merged with nothing more",
+    "bytes; files that were clustered together are no longer merged with others once they reach this size",
 )
 LARGEST_CUBE = _whole(
     f"{_DELTA}.optimize.clustering.mergeStrategy.minCubeSize.targetCubeSize",
     "150 GiB",
-    "bytes that OPTIMIZE clusters together at most",
+    "maximum bytes that OPTIMIZE clusters together",
 )
 ZORDER_CHECKS_STATISTICS = _flag(
     f"{_DELTA}.optimize.zorder.checkStatsCollection.enabled", "true", "ZORDER BY takes only columns with statistics"
 )
+_topic("Definitions of tables")
 BACKFILL_FILES = _whole(
     f"{_DELTA}.rowTracking.backfill.maxNumFilesPerCommit",
     "100000",
@@ -355,17 +407,20 @@ DROPS_BY_CHECKPOINTS = _flag(
     "true",
     "DROP FEATURE protects the history with checkpoints, and need not wait for its retention",
 )
+_topic("UPDATE, DELETE and MERGE")
 _elsewhere(
     f"{_DELTA}.updateAndMergeCastingFollowsAnsiEnabledFlag",
     "false",
     "UPDATE and MERGE cast as `spark.sql.ansi.enabled` says, whatever `spark.sql.storeAssignmentPolicy` is",
 )
+_topic("VACUUM and retention")
 VACUUM_CHECKS_RETENTION = _flag(
     f"{_DELTA}.retentionDurationCheck.enabled",
     "true",
     "VACUUM refuses to retain files for less than `delta.deletedFileRetentionDuration`; without the check, it may "
     "delete what running statements need",
 )
+_topic("Definitions of tables")
 UNENFORCED_NOT_NULL = _flag(
     f"{_DELTA}.constraints.allowUnenforcedNotNull.enabled",
     "false",
@@ -375,14 +430,15 @@ UNENFORCED_NOT_NULL = _flag(
 DROPS_CONSTRAINT_IF_EXISTS = _flag(
     f"{_DELTA}.constraints.assumesDropIfExists.enabled",
     "false",
-    "DROP CONSTRAINT of a constraint that does not exist is no error",
+    "DROP CONSTRAINT of a constraint that does not exist is not an error",
 )
 LOCATION_BYPASSES_CHECK = _flag(
     f"{_DELTA}.alterLocation.bypassSchemaCheck",
     "false",
     "ALTER TABLE … SET LOCATION may lead to a table of other columns",
 )
-VACUUM_LITE = _flag(f"{_DELTA}.vacuum.lite.enabled", "false", "VACUUM is VACUUM LITE where it does not say FULL")
+_topic("VACUUM and retention")
+VACUUM_LITE = _flag(f"{_DELTA}.vacuum.lite.enabled", "false", "VACUUM without FULL is VACUUM LITE")
 VACUUM_LOGGING = _flag(
     f"{_DELTA}.vacuum.logging.enabled", "true", "VACUUM records its start and its end in the table's history"
 )
@@ -391,10 +447,11 @@ ENFORCES_RETENTION = _flag(
     "true",
     "versions that were replaced longer ago than `delta.deletedFileRetentionDuration` cannot be read or restored",
 )
+_topic("Streams")
 _elsewhere(
     f"{_DELTA}.streaming.allowSourceColumn<change>",
     "",
-    "`Rename`, `Drop`, `RenameAndDrop` or `TypeChange`: a stream with a schema log reads on through such changes; "
+    "`Rename`, `Drop`, `RenameAndDrop` or `TypeChange`: a stream with a schema log continues after such changes; "
     "`always`, or with the suffix `.ckpt_<hash>` a version",
 )
 SCHEMA_LOG_OUTSIDE = _flag(
@@ -415,27 +472,28 @@ SCHEMA_LOG_CHECKS_SOURCE = _flag(
 UNSAFE_RENAMES = _flag(
     f"{_DELTA}.streaming.unsafeReadOnIncompatibleColumnMappingSchemaChanges.enabled",
     "false",
-    "a stream reads on although columns were renamed or dropped; it may misread rows",
+    "a stream continues although columns were renamed or dropped; it may misread rows",
 )
 UNSAFE_START = _flag(
     f"{_DELTA}.streaming.unsafeReadOnIncompatibleSchemaChangesDuringStreamStart.enabled",
     "false",
-    "a stream does not compare the version it goes on from with the newest one; it may misread rows",
+    "a stream does not compare the version that it resumes from with the newest one; it may misread rows",
 )
 UNSAFE_NULLS = _flag(
     f"{_DELTA}.streaming.unsafeReadOnNullabilityChange.enabled",
     "false",
-    "a stream reads on although a NOT NULL column may hold nulls now",
+    "a stream continues although a NOT NULL column may hold nulls now",
 )
 UNSAFE_PARTITIONING = _flag(
     f"{_DELTA}.streaming.unsafeReadOnPartitionColumnChanges.enabled",
     "false",
-    "a stream reads on although the partition columns changed",
+    "a stream continues although the partition columns changed",
 )
+_topic("CONVERT TO DELTA")
 CONVERT_USES_STREAM_LOG = _flag(
     f"{_DELTA}.convert.useMetadataLog",
     "true",
-    "CONVERT TO DELTA takes the files that a stream's log (`_spark_metadata`) has, where a folder has one",
+    "CONVERT TO DELTA takes the files that are in a stream's log (`_spark_metadata`), if the folder has one",
 )
 CONVERT_USES_CATALOG_PARTITIONS = _flag(
     f"{_DELTA}.convert.useCatalogPartitions",
@@ -450,37 +508,43 @@ CONVERT_USES_CATALOG_SCHEMA = _flag(
 CONVERT_IGNORES_CAST_FAILURE = _flag(
     f"{_DELTA}.convert.partitionValues.ignoreCastFailure",
     "false",
-    "CONVERT TO DELTA makes partition values null that are none of their column's type",
+    "CONVERT TO DELTA sets a partition value to null if it is not of its column's type",
 )
 CONVERT_CHECKS_METADATA = _flag(
     f"{_DELTA}.convert.metadataCheck.enabled",
     "true",
-    "CONVERT TO DELTA, run again, refuses properties of the catalog that the log has not; else adds them",
+    "CONVERT TO DELTA, run again, refuses properties of the catalog that the log does not have; if false, it adds them",
 )
+_topic("Streams")
 STREAM_WIDENS = _flag(
     f"{_DELTA}.typeWidening.allowTypeChangeStreamingDeltaSource",
     "true",
-    "a stream reads on with a column's wider type after a restart",
+    "a stream continues with a column's wider type after a restart",
 )
+_topic("Iceberg")
 WAITS_FOR_ICEBERG = _flag(
     f"{_DELTA}.uniform.iceberg.sync.convert.enabled",
     "false",
     "a statement waits until the Iceberg metadata of its commit is written",
 )
+_topic("Streams")
 STREAM_TRACKS_WIDENING = _flag(
     f"{_DELTA}.typeWidening.enableStreamingSchemaTracking",
     "false",
     "a column's wider type needs a schema log, as a new name does",
 )
+_topic("Queries")
 _elsewhere(
     "spark.databricks.optimizer.dynamicFilePruning",
     "true",
     "the keys of a join's broadcast side and the values of scalar subqueries prune the files of a scan before it "
     "starts",
 )
-_elsewhere("spark.databricks.optimizer.deltaTableFilesThreshold", "2", "scans of fewer files are not pruned so")
+_elsewhere(
+    "spark.databricks.optimizer.deltaTableFilesThreshold", "2", "dynamic file pruning leaves out scans of fewer files"
+)
 
-SETTINGS: tuple[Setting[Any], ...] = tuple(_listed)
+SETTINGS: tuple[Setting[Any], ...] = tuple(setting for declared in _TOPICS.values() for setting in declared)
 
 # Spark's own
 CASE_SENSITIVE = Setting("spark.sql.caseSensitive", "false", "", _is_true, False)
@@ -557,31 +621,49 @@ UNUSED_VALUES: Mapping[str, tuple[str, str]] = {
 INTERNAL = ("spark.headwater.job", TRANSACTION.name)
 
 
+def anchor(name: str) -> str:
+    """The anchor of a setting on the page."""
+    return re.sub("[<>]", "", name).replace("*", "all").rstrip(".")
+
+
+def _row(name: str, *cells: str) -> str:
+    shown = f"{name}*" if name.endswith(".") else name
+    return f'| <a id="{anchor(name)}"></a>[`{shown}`](#{anchor(name)}) | {" | ".join(cells)} |'
+
+
 def markdown() -> str:
     """The content of ``docs/settings.md``."""
     lines = [
         "# Settings",
         "",
-        "The settings that Headwater reads, most under the names that Delta Lake users know. Those of a catalog, "
+        "The settings that Headwater reads, most under the names that Delta Lake users know. Each statement reads them "
+        "in its session, unless the list says that a setting is read at Spark's start. Those of a catalog, "
         "`spark.sql.catalog.NAME.*`, are in its [guide](guides/catalogs.md).",
         "",
     ]
-    lines += ["| setting | default | read | meaning |", "| --- | --- | --- | --- |"]
+    for heading, declared in _TOPICS.items():
+        lines += [f"## {heading}", "", "| setting | default | meaning |", "| --- | --- | --- |"]
+        for s in declared:
+            lines.append(_row(s.name, s.default, f"{s.meaning}; read at Spark's start" if s.at_start else s.meaning))
+        lines.append("")
     lines += [
-        f"| `{s.name}` | {s.default} | {'at the start' if s.at_start else 'by each statement'} | {s.meaning} |"
-        for s in SETTINGS
-    ]
-    lines += [
+        "## Without effect here",
         "",
         "These settings of Delta Lake's connector do nothing here. A session that has one is warned once.",
         "",
+        "| setting | instead |",
+        "| --- | --- |",
+        *(_row(name, why) for name, why in UNUSED_SETTINGS.items()),
+        "",
+        "These values of Spark's own settings do nothing here. A session that has one is warned once.",
+        "",
+        "| setting | value | instead |",
+        "| --- | --- | --- |",
+        *(_row(name, f"`{value}`", why) for name, (value, why) in UNUSED_VALUES.items()),
+        "",
+        "This file is generated: `python -m headwater.statements.settings > docs/settings.md`.",
+        "",
     ]
-    lines += ["| setting | instead |", "| --- | --- |"]
-    lines += [f"| `{name}{'*' if name.endswith('.') else ''}` | {why} |" for name, why in UNUSED_SETTINGS.items()]
-    lines += ["", "These values of Spark's own settings do nothing here. A session that has one is warned once.", ""]
-    lines += ["| setting | instead |", "| --- | --- |"]
-    lines += [f"| `{name}` = `{value}` | {why} |" for name, (value, why) in UNUSED_VALUES.items()]
-    lines += ["", "This file is generated: `python -m headwater.statements.settings > docs/settings.md`.", ""]
     return "\n".join(lines)
 
 
