@@ -53,14 +53,14 @@ HABITS = [
         "Maintenance runs behind each commit.",
     ),
     Habit(r"\bcomes? to (the same|nothing|an? )", "results in, amounts to", "Both come to the same."),
-    Habit(r"\w neither\.", "and not … either", "After a crash neither."),
+    Habit(r"\b(and|are|crash|do|does|failure|has|is) neither\.", "not even", "After a crash neither."),
     Habit(r"\b(that|those) of (one|that|those|what|which)\b", "name the thing", "Its rows and those of what it reads."),
     Habit(
         r"\bwhere (it|one|they|that|there) (are|is|was|were) no(ne)? \w+,", "if", "Where there is no folder, it fails."
     ),
     Habit(r"\bstarted again,", "after a restart", "Started again, the query resumes."),
     Habit(r"\ball the same[,.]", "anyway", "It is read all the same."),
-    Habit(r"\bby turns\b|\bin turns\b", "in turn, alternating", "They are measured in turns."),
+    Habit(r"\bin turns\b", "in turn, alternating", "They are measured in turns."),
     Habit(r"\b(null|none|empty) where\b", "null if", "The value is null where nobody set it."),
 ]
 
