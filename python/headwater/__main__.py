@@ -1,4 +1,4 @@
-"""``python -m headwater``: the ``headwater`` command of exactly this interpreter's package.
+"""``python -m headwater``: the ``headwater`` command of this interpreter's package.
 
 Error messages name it, because which ``headwater`` is on the PATH is not known to them.
 """

@@ -1,4 +1,4 @@
-"""Changelogs without Spark and without a JVM: the changes of a table as Arrow, from its log alone.
+"""Changelogs without Spark and without a JVM: the changes of a table as Arrow, from its log and files.
 
     import headwater.changelog
     for batch in headwater.changelog.read("/data/rivers", starting_version=3):

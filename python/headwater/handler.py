@@ -1,4 +1,4 @@
-"""The handler process, ``python -m headwater.handler``: the JVM starts it; nobody runs it by hand.
+"""The handler process, ``python -m headwater.handler``, which the JVM starts; it is not run by hand.
 
 Owns the one place where the bridge meets the statements it serves, so that neither imports the other's upper floor.
 """

@@ -1,4 +1,4 @@
-"""Hooks of commits: Python of yours that may refuse a commit before it is made, or hears of it once it is.
+"""Hooks of commits: Python functions of users, which may refuse a commit before it is made or are called after it.
 
 Owns what such a function is given (:class:`Commit`), what it raises to refuse (:class:`Veto`), and which hooks this
 process has: settings of Spark's start name them, so nobody who can only run SQL can make the driver run other code.

@@ -1,1 +1,1 @@
-"""Small helpers that every floor needs, without a subject of their own: times, errors, bounded caches, redaction."""
+"""Small helpers that every floor needs and that have no subject of their own: times, errors, caches, redaction."""

@@ -1,4 +1,4 @@
-"""Backoff with jitter: how long to wait after a lost race, or a store that did not answer, before the next try.
+"""Backoff with jitter: how long to wait before the next try, after a lost race or if a store did not answer.
 
 Owns the waits of commits, of statements, of hooks, and of requests to a store. The range of the first wait doubles with
 each loss up to the longest one; a wait is of random length within its range, so that those who lost together do not

@@ -1,4 +1,4 @@
-"""The clock: what time it is, for all that a log or a statement dates.
+"""The clock: the current time, for everything that a log or a statement dates.
 
 Owns the one place where the package reads the machine's clock. Call it through the module, so that a test can set it:
 ``monkeypatch.setattr("headwater.basics.clock.milliseconds", …)``. How long something takes is measured by

@@ -1,4 +1,4 @@
-"""What this process counts, for those who watch a Spark: commits, lost races, the snapshot cache, the log.
+"""What this process counts, for monitoring: commits, lost races, the snapshot cache, the log.
 
 Owns the counts and levels since they were last taken, by name; the bridge sends them along with the answers of calls,
 and the JVM shows them in Spark's metrics system. :data:`MEANINGS` names them all. Promises: to count costs a lock and

@@ -1,4 +1,4 @@
-"""``HeadwaterError``, the one type of the errors that users see, and the lookup of its text.
+"""``HeadwaterError``, the one type of error that users see, and the lookup of its text.
 
 An error condition is a documented name (``DELTA_TABLE_NOT_FOUND``), a SQLSTATE and a message template with
 ``<parameter>`` placeholders; ``conf/error-conditions.json`` has them all. The JVM side makes a Spark error of the

@@ -1,4 +1,4 @@
-"""Things in their order, in groups of limited size."""
+"""Items in groups of limited size, in their order."""
 
 from __future__ import annotations
 

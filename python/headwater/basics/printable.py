@@ -1,4 +1,4 @@
-"""Text that others wrote, as it may be shown: names, paths and values of a log.
+"""Text from other writers, made safe to show: names, paths and values of a log.
 
 Owns which characters would do something rather than show: control characters, which move a terminal's cursor or colour
 it, those that turn the direction of the text around them, and halves of characters that no encoding has. Promise:

@@ -1,4 +1,4 @@
-"""What a process remembers of very many things, such as tables it has written to: a dictionary of bounded size."""
+"""A dictionary of bounded size, for what a process remembers of very many things, such as tables it has written to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings that count only as they were when Spark started.
+"""The settings that are read only when Spark starts.
 
 Owns the prefixes of their names, and the values that this process was given. They name code (a store, a hook, a
 catalog, an interpreter) or places on the driver. Users who may only run SQL, and clients of Spark Connect, can set any

@@ -1,4 +1,4 @@
-"""The names that a user may have meant by one that is not known: a word of errors and warnings."""
+"""Similar known names for an unknown one, to suggest in errors and warnings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has to fit together: the Spark versions this release runs on, and the JAR with Spark and with the package.
+"""Which versions match: the Sparks that this release runs on, and the JAR with Spark and with the package.
 
 Owns the list of Spark versions, the JAR that is for each, the rule which versions a list stands for, and the version of
 the bridge. The builds of a JAR ask this file for :func:`build_properties` and put them into it

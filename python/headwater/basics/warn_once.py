@@ -1,5 +1,5 @@
-"""Warnings that are logged once while the process lives: a damaged file, a setting without effect. After ten thousand
-others, one may come again.
+"""Warnings that a process logs once: a damaged file, a setting without effect. After ten thousand others, a warning may
+be repeated.
 """
 
 from __future__ import annotations

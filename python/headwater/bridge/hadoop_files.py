@@ -1,4 +1,4 @@
-"""Hadoop's file systems as the log's stores want them.
+"""Hadoop's file systems, in the form that the log's stores need.
 
 Owns the Python face of the JVM's ``HadoopFiles``, and what a failure there means: ``OSError`` in its kinds, with the
 path and Hadoop's own reason in one line. What interrupts a statement stays what it is, and ends it as cancelled.

@@ -1,4 +1,4 @@
-"""What the lines of the handler's log are about.
+"""The context of lines in the handler's log: which statement and table they are about.
 
 Owns the table and version of each thread's call: lines for who debugs name them, whoever wrote the line. Imports
 nothing, as the log is there before all else.

@@ -1,4 +1,4 @@
-"""The handler process: from its start to its end.
+"""The handler process, from start to end.
 
 Owns the handshake over standard input and output, which refuses a JAR that does not fit this package, the log on
 standard error, what an operator asks by signals, and the rule that the process ends with the JVM that started it: the

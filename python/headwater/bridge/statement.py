@@ -1,4 +1,4 @@
-"""The statement a handler works for.
+"""The statement that a handler works for.
 
 Owns the Python face of the JVM's statement context: the session's settings, the writer, Hadoop's file systems. What a
 handler does to Spark, it does through this and nothing else.

@@ -1,1 +1,1 @@
-"""Catalogs that manage tables: what the log and transactions need of them, and the view of a log that they ratify."""
+"""Catalogs that manage tables: what the log and transactions need from them, and the log as they ratify it."""

@@ -1,4 +1,4 @@
-"""What a catalog is to the tables that it manages: which commits it ratified, and how one more is proposed.
+"""The interface of a catalog for the tables that it manages: the commits that it ratified, and proposing the next one.
 
 Owns the types that pass between a catalog's client and the rest, and :class:`ManagedTable`, which a client implements.
 Follows the protocol's chapters "Catalog Responsibilities" and "Getting Ratified Commits from the Catalog".

@@ -1,4 +1,4 @@
-"""The bounds of a range of changes: from versions or times to a first and a last version.
+"""The bounds of a range of changes: versions or times become a first and a last version.
 
 Promise: a range is never silently changed, with one exception: an end after the newest version means the newest
 version.

@@ -1,4 +1,4 @@
-"""Which kinds of rows a change data file can hold, by the statistics in its footer.
+"""Which kinds of rows a change data file can contain, by the statistics in its footer.
 
 Owns the question whether a commit has images of updates that nobody knows as pairs, asked before its rows are read.
 Promise: a file is never said to hold no images if it holds one; what has no statistics, or is not there, may hold any.

@@ -1,4 +1,4 @@
-"""The demonstration behind ``headwater demo``: a year of real flights, in plain SQL.
+"""The demonstration of ``headwater demo``: a year of real flights, in plain SQL.
 
 Runs the statements of ``demo.sql``, the file beside this one, and prints them with their results, then two pictures:
 which files queries read, and their times beside plain Parquet. Promises: it writes only to the given directory, or to a

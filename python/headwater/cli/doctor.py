@@ -1,4 +1,4 @@
-"""``headwater doctor``: whether everything that Headwater needs is there, and what to do about what is not.
+"""``headwater doctor``: checks that everything Headwater needs is installed, and says what to do about what is missing.
 
 Owns the checks, each of them one or more findings. Promises: standard library only at import, and every other import is
 inside a check, so it runs where nothing is installed; a check that fails in a way nobody foresaw is a finding, and the

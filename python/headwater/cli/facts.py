@@ -1,4 +1,4 @@
-"""What the commands say of a table: its columns, files, log, and how two versions differ, as plain values.
+"""What the commands show of a table: its columns, files, log, and how two versions differ, as plain values.
 
 Owns these values; :mod:`headwater.cli.table_commands` prints them. Promise: they come from the log alone, need neither
 Spark nor a JVM, and are such that JSON has them; sizes are in bytes, times are UTC. Follows the protocol's chapters

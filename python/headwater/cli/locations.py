@@ -1,4 +1,4 @@
-"""Where the commands that need no Spark find a table: the local file system, and what pyarrow or fsspec reach.
+"""Where the commands without Spark find a table: the local file system, and stores that pyarrow or fsspec supports.
 
 Owns the choice of the file system of a path, by its scheme: pyarrow's own, else fsspec's where that is installed. Their
 credentials are those that they find themselves: environment variables, profiles, the machine's role. Promise: nothing

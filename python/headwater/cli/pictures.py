@@ -1,4 +1,4 @@
-"""Pictures of bars: in the terminal, as SVG, and in a report of one HTML file.
+"""Bar charts: in the terminal, as SVG, and in a report of one HTML file.
 
 Owns how figures are drawn; what they are is the caller's. Promises: all text is escaped; the report has no script and
 loads nothing; a bar is never shown by its colour alone, its figure stands beside it.

@@ -1,4 +1,4 @@
-"""The console script ``headwater``, before anything but Python itself is known to be there.
+"""The console script ``headwater``, which needs only Python itself to be installed.
 
 Owns what happens where a package that the command needs is missing: ``headwater doctor`` still runs, and every other
 command ends with one message that names the package. Promise: standard library only, until the command is imported.

@@ -1,4 +1,4 @@
-"""A table's definition: begun, evolved, configured, cloned, and put into a transaction.
+"""A table's definition: created, evolved, configured, cloned, and put into a transaction.
 
 Owns every ``protocol`` and ``metaData`` action that Headwater writes. :mod:`headwater.definition.changes` has a
 function for each way in which a definition comes about; :mod:`headwater.definition.rules` is the one table of what each

@@ -1,4 +1,4 @@
-"""The ways in which a table's definition comes about: a function for each.
+"""The ways in which a table's definition is made or changed, one function for each.
 
 Each takes and returns definitions (:class:`~headwater.protocol.table_definition.TableDefinition`); what it does is what
 :data:`~headwater.definition.rules.RULES` says of its way. A transaction takes it by ``redefine``.

@@ -1,4 +1,4 @@
-"""What is done to a definition, by each way in which one comes about, in which order.
+"""The rules that each way of making a definition applies, in order.
 
 Owns :data:`RULES`, the one table of it. Promise: pure functions; what a rule refuses, no table gets in any way that the
 rule is for.

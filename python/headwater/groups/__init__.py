@@ -1,4 +1,4 @@
-"""Transactions over several statements and tables: commits of several tables that stand or fall together.
+"""Transactions over several statements and tables: commits of several tables that succeed or fail together.
 
 This is the protocol of a *group* of commits; :mod:`headwater.transaction.commit_loop` has that of a single one. The
 tables are plain tables of one store, without any feature; each may be written by other engines at the same time. What

@@ -1,4 +1,4 @@
-"""Whether the writer of a group is at work, as seen by others, who would give the group up.
+"""Whether the writer of a group is still working, as other processes see it before they abort the group.
 
 Owns the groups that writers of this process are at work on, and the *sign of life* by which other processes see the
 same: a file in the coordinator's log that changes as long as the writer works. It exists only if the writer takes long.

@@ -1,4 +1,5 @@
-"""One commit of all that a transaction over several statements did to a table; and versions of tables that go together.
+"""Composes one commit from all that a transaction over several statements did to a table; and finds versions of tables
+that are consistent with each other.
 
 Owns :func:`composed`: what the pending commits of a table (:mod:`headwater.groups.pending`) come to on the version
 that was read, as one transaction for the table's own log. A file that one statement added and another removed is in

@@ -1,4 +1,4 @@
-"""A table as an open transaction over several statements sees it: one version, and what the transaction did since.
+"""A table as an open transaction over several statements sees it: one version, with the transaction's changes since.
 
 Owns :class:`PendingLog`, a store that shows one table's log up to the version that the transaction reads, with the
 transaction's own commits after it; these are held in memory, and nobody else sees them. Statements run on it as on any

@@ -1,4 +1,4 @@
-"""Finishing groups that a crash has cut off.
+"""Finishing groups that a crash interrupted.
 
 Owns :data:`SETTLER`, which the handler gives to :func:`headwater.log.groups.settle_by`, and :func:`settle_newest`, by
 which VACUUM makes sure that nothing of a table is open. Promise: a group is committed only if all of its commits are in

@@ -1,4 +1,4 @@
-"""Taking back a commit of a group that did not come about.
+"""Undoing a commit of a group that was aborted.
 
 Owns :func:`undo`: a commit that gives a table the files, metadata and application versions back that it had before
 another one. It is made on the newest version, whatever was committed meanwhile, and computed anew where it loses a

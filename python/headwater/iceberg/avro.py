@@ -1,4 +1,4 @@
-"""Avro's container files, as far as Iceberg's manifests need them.
+"""Avro's container files, to the extent that Iceberg's manifests need them.
 
 Owns the encoding of primitives, the container, and a reader of any container file whose schema has the types of
 manifests. Written files have one record a block and no compression: a record can be copied from one manifest into the

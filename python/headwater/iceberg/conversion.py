@@ -1,4 +1,4 @@
-"""Conversion: brings the Iceberg metadata of a Delta table to one of its versions.
+"""Conversion: updates the Iceberg metadata of a Delta table to one of its versions.
 
 Owns ``metadata/`` below a table with ``delta.universalFormat.enabledFormats = 'iceberg'`` and ``icebergCompatV2``.
 Data files are not copied: manifests name those of the log, with its statistics and the partition values that it has.

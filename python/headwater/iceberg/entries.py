@@ -1,4 +1,4 @@
-"""The entry of a table in a catalog that pyiceberg knows.
+"""The entry of a table in a catalog that pyiceberg supports.
 
 Owns the steps that bring an entry to a metadata file of this package: the first time the file is registered; later the
 catalog is given what is new since the state that it has, as one commit on condition that nobody changed it meanwhile.

@@ -1,4 +1,4 @@
-"""Which data files Iceberg's readers can read as they are.
+"""Which data files Iceberg's readers can read without a rewrite.
 
 Owns the mark of files that keep to Iceberg compatibility, and the choice of those without it. Follows the protocol's
 chapter "IcebergCompatV2": such files have the partition columns, field ids, and times as whole microseconds.

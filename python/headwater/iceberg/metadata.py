@@ -1,4 +1,4 @@
-"""Metadata files of Iceberg: what a table is like for Iceberg's readers, and its snapshots.
+"""Metadata files of Iceberg: the table as Iceberg's readers see it, and its snapshots.
 
 Owns ``metadata/v<n>.metadata.json`` and ``metadata/version-hint.text`` below a Delta table: which is the newest, and
 the next one's content. Follows the chapters "Table Metadata" and "File System Tables" of Iceberg's specification,

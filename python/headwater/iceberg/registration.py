@@ -1,4 +1,4 @@
-"""Registration: tables with Iceberg metadata in a catalog of Iceberg, so that its readers find them by name.
+"""Registration: tables with Iceberg metadata get entries in an Iceberg catalog, so that readers find them by name.
 
 Owns the catalog that settings of Spark's start name, the thread that brings the entries of tables up to date, and what
 became of that. A table names its entry by the property ``headwater.iceberg.table``.

@@ -1,4 +1,4 @@
-"""Where the Iceberg metadata of a table stands: how far it is behind the log, and why.
+"""The state of a table's Iceberg metadata: how far it is behind the log, and why.
 
 Owns what this process remembers of conversions that failed. Promise: a table whose metadata does not follow its commits
 says so wherever it is described.

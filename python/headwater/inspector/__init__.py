@@ -1,4 +1,4 @@
-"""The inspector: one page that shows a table, from its log alone, without Spark and without a JVM.
+"""The inspector: one page that shows a table from its log, without Spark and without a JVM.
 
 Owns what ``headwater inspect`` serves: the facts of a table as JSON, the server on loopback, and the page itself.
 Promises:

@@ -1,4 +1,4 @@
-"""What a table's definition was at a version, and what a commit changed of it.
+"""A table's definition at a version, and how a commit changed it.
 
 Owns finding the protocol and metadata before a commit without rebuilding the table, and the wording of differences.
 Follows the protocol's chapters "Change Metadata" and "Protocol Evolution".

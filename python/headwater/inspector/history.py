@@ -1,4 +1,4 @@
-"""The commits of a table as a timeline: what each added and removed, who wrote it, how large the table was after it.
+"""The commits of a table as a timeline: what each added and removed, its writer, and the table's size afterwards.
 
 Owns the summary of a commit and the growth that follows from them. Promise: a figure is what the log says, or None.
 What a ``remove`` leaves out is taken from the ``add`` it removes, where that is among the commits that are read, and

@@ -1,4 +1,4 @@
-"""The log itself: checkpoints, commits, checksums, who writes, and what VACUUM would delete."""
+"""The log itself: checkpoints, commits, checksums, writers, and what VACUUM would delete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a version of the table is: schema, properties, protocol, and the figures of its files."""
+"""An overview of a version: schema, properties, protocol, and the figures of its files."""
 
 from __future__ import annotations
 

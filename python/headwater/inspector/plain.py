@@ -1,4 +1,4 @@
-"""Values as JSON holds them, and short texts of them.
+"""Values in a form that JSON can hold, and short texts of them.
 
 Owns how a value of a table becomes text. Promise: whatever it is, the result is text or a plain JSON value of bounded
 length; whole numbers that JavaScript would round are texts.

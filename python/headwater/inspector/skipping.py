@@ -1,4 +1,4 @@
-"""Data skipping to look at: how the files' ranges of a column overlap, which files a predicate reads, and why not the
+"""Data skipping made visible: how the files' ranges of a column overlap, which files a predicate reads, and why not the
 others.
 
 Owns the figures and the words; which files are read is what :mod:`headwater.pruning` says, as for any statement.

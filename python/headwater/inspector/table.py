@@ -1,4 +1,4 @@
-"""A table that is looked at: its newest snapshot, a few older ones, and what was worked out of each.
+"""A table in the inspector: its newest snapshot, a few older ones, and what was computed from each.
 
 Owns the memory of the inspector. Promises: a snapshot's facts are worked out once, however many requests ask for them
 at the same time; what is kept of the table stays within a few snapshots.

@@ -1,4 +1,4 @@
-"""A cache on disk of the columns that large checkpoints gave, shared by the processes of a machine.
+"""A cache on disk of the columns of large checkpoints, shared by the processes of a machine.
 
 Owns the directory that the operator has named (off unless one is): uncompressed Arrow IPC files that are mapped into
 memory, so that a process that opens a table after another parses nothing, both share the pages, and columns that nobody

@@ -1,4 +1,4 @@
-"""A table's files as a copy of the table has them.
+"""The files of a table as they appear in a copy of the table.
 
 Owns the names of copies of data files and of files of deletion vectors, below the table that they are copied into.
 Follows the protocol's chapters "Add File and Remove File" and "Deletion Vector Descriptor Schema". Promises: a name

@@ -1,4 +1,4 @@
-"""A table's files as another table names them: by absolute paths.
+"""A table's files as another table names them, by absolute paths.
 
 Owns the paths of data files and of deletion vectors outside the table that has them in its log, as a shallow clone has
 those of its source. Follows the protocol's chapters "Add File and Remove File" and "Deletion Vector Descriptor Schema".

@@ -1,4 +1,4 @@
-"""Commits of several tables that stand or fall together: what the log says of them, and which of them stand.
+"""Commits of several tables that succeed or fail together: what the log says of them, and which of them are committed.
 
 Owns what such a commit says of its *group*, and the answer to the question whether it is a version that may be read.
 :mod:`headwater.groups`, which makes groups, has the steps and the failure model.

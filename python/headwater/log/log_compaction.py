@@ -1,4 +1,4 @@
-"""Log compaction: joins many commits in one file, for readers far from a checkpoint.
+"""Log compaction: joins many commits into one file, for readers far from a checkpoint.
 
 Owns when a compacted file is worth writing, and its content. Follows the protocol's chapter "Log Compaction Files". A
 table with a checkpoint every few commits needs none. If ``delta.checkpointInterval`` is long, each :data:`COMMITS`

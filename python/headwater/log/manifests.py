@@ -1,4 +1,4 @@
-"""Symlink manifests: a version's data files as text, for readers that know no log.
+"""Symlink manifests: a version's data files as text, for readers that do not know the log.
 
 Owns ``_symlink_format_manifest/[<partition directories>/]manifest``, the files that Hive's ``SymlinkTextInputFormat``,
 Presto and Athena read: the absolute path of a data file a line, one manifest for each partition. Promises: each

@@ -1,4 +1,4 @@
-"""What a snapshot keeps in memory, in estimates that cost next to nothing.
+"""The memory that a snapshot uses, in estimates that cost next to nothing.
 
 Owns :class:`Holding`, by which the parts of a snapshot say what they keep, so that the snapshot cache can be bounded.
 Versions of a table share most of their parts; a holding names its part, which counts once.

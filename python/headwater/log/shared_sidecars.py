@@ -1,4 +1,4 @@
-"""Sidecars that a V2 checkpoint shares with the one before it.
+"""Sidecars that a V2 checkpoint shares with the previous one.
 
 Owns which they are. Follows the protocol's chapters "Sidecar Files" and "Metadata Cleanup": a sidecar may belong to
 several checkpoints, and a cleanup deletes those that no checkpoint names. Promise: what is shared holds the actions

@@ -1,4 +1,4 @@
-"""Snapshots: one version of a table, whole.
+"""Snapshots: one complete version of a table.
 
 Owns :class:`Snapshot` and its loading, from the log, or from an older snapshot and the commits since. Follows the
 protocol's chapters "Action Reconciliation" and "Reader Version Requirements". Promises: a snapshot never changes. It

@@ -1,4 +1,4 @@
-"""Actions: the content of a commit file, one JSON object a line.
+"""Actions: the content of a commit file, one JSON object per line.
 
 Owns the typed form of each action, and its JSON both ways; the fields themselves are declared in
 :mod:`headwater.protocol.action_shapes`. Follows the protocol's chapter "Actions". Unknown fields are kept where the

@@ -1,4 +1,4 @@
-"""Clustering columns: what a table's domain says of them.
+"""Clustering columns, as a table's metadata domain has them.
 
 Owns the metadata domain ``delta.clustering``: its name, the features it needs, and its form. Follows the protocol's
 chapter "Clustered Table": the domain has the columns' physical names.

@@ -1,4 +1,4 @@
-"""Whom a change of a table's definition concerns: which writers cannot commit after it."""
+"""Which writers a change of a table's definition concerns: they cannot commit after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Table features: one table of them all, and the check that every reader and every writer makes first.
+"""Table features: one table of all of them, and the check that every reader and every writer makes first.
 
 Owns what the protocol and Headwater say of each feature (:data:`FEATURES`), which features a table supports, and
 whether Headwater can read and write the table. Follows the protocol's chapters "Table Features", "Valid Feature Names

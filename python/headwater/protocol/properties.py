@@ -1,4 +1,4 @@
-"""Table properties: the ``delta.*`` names, what values they take, and their defaults.
+"""Table properties: the ``delta.*`` names, the values they accept, and their defaults.
 
 Owns the list of known properties, each with its type and what depends on it, spelling and validation when a user sets
 one, and the session's defaults for new tables. Code names a property by its value here, never by its text. Follows the

@@ -1,4 +1,4 @@
-"""Row tracking: what a table's protocol, properties and domain say of it.
+"""Row tracking, as a table's protocol, properties and domain have it.
 
 Owns the three states of a table (supported, enabled, suspended), the names of the two hidden columns that data files
 have row ids and row commit versions in, and the high-water mark of row ids. Follows the protocol's chapter "Row

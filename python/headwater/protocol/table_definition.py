@@ -1,4 +1,4 @@
-"""A table's definition: what its ``protocol`` and ``metaData`` actions say together.
+"""A table's definition: its ``protocol`` and ``metaData`` actions together.
 
 Owns :class:`TableDefinition`: one immutable value, made once for a snapshot, that answers what both actions decide and
 neither says alone: which features are on, how columns are mapped, which rows have ids, what data files hold, and by

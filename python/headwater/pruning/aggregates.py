@@ -1,4 +1,4 @@
-"""Aggregates answered by the log alone.
+"""Aggregates that the log alone can answer.
 
 Owns ``count(*)``, ``count(column)``, ``min`` and ``max`` over a whole table or by its partitions. Follows the
 protocol's chapter "Per-file Statistics". Promise: the answer is exactly what a scan would give, or there is none

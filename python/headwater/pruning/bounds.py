@@ -1,4 +1,4 @@
-"""What is known of a column's values in each file.
+"""The bounds of a column's values in each file.
 
 Owns the way from statistics, partition values and literals to bounds: for each file two values that every value of
 the operand lies between, and how many are null. Follows the protocol's chapters "Per-file Statistics" and "Partition

@@ -1,4 +1,4 @@
-"""How well a column's values are laid out over files: how many files a look-up of a value must read.
+"""How well a column's values are laid out over files: how many files a lookup of a value must read.
 
 Owns the depth of a column, from per-file statistics alone. Follows the protocol's chapter "Per-file Statistics".
 Promise: as bounds may be wider than the truth, a depth is what data skipping reaches, or a little more.

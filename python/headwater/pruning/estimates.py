@@ -1,4 +1,4 @@
-"""What an optimizer estimates with: rows, bounds and null counts of some files.
+"""Estimates for an optimizer: rows, bounds and null counts of some files.
 
 Owns the sums over per-file statistics. Follows the protocol's chapter "Per-file Statistics". Promises: the row count is
 that of the rows left after deletion vectors; bounds may be wider than the truth, but not narrower, NaN left out; what

@@ -1,4 +1,4 @@
-"""Which files may hold a row that a predicate accepts.
+"""Which files may contain a row that a predicate accepts.
 
 Owns data skipping: the evaluation of a predicate over bounds, and the pruning of a snapshot by it. Follows the
 protocol's chapter "Per-file Statistics". Promises:

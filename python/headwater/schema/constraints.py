@@ -1,4 +1,4 @@
-"""What every row written must satisfy, and what a column is when a row does not say.
+"""What every written row must satisfy, and the value of a column that a row does not have.
 
 Owns CHECK constraints, invariants, NOT NULL and column defaults, read from configuration and schema. Follows the
 protocol's chapters "CHECK Constraints", "Column Invariants" and "Default Columns". Promise: :func:`checks` is

@@ -1,4 +1,4 @@
-"""CHAR and VARCHAR columns: strings in the schema, with the declared type beside them.
+"""CHAR and VARCHAR columns: strings in the schema, with the declared type in their metadata.
 
 Owns the two forms of such a column. In the log it is a ``string``, and the metadata of its top-level column has Spark's
 text of the whole declared type. While a schema is changed, the declared types stand in their places, so that what is

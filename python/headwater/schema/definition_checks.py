@@ -1,4 +1,4 @@
-"""What the log says of a table's columns, checked before anything is built on it.
+"""Checks of the definition of columns in a log, before anything relies on it.
 
 Promise: whatever another writer stored, the metadata of a column that this package reads has the type that the protocol
 gives it, and partition columns are columns.

@@ -1,4 +1,4 @@
-"""What two schemas disagree about, in lines a person can read.
+"""The differences of two schemas, in lines for people.
 
 Owns the wording for errors like ``DELTA_CREATE_TABLE_SCHEME_MISMATCH``, where a declared schema is not the table's, and
 ``DELTA_METADATA_MISMATCH``. Promise: no lines if and only if both describe the same columns, types and nullability;

@@ -1,4 +1,4 @@
-"""Generated columns: values that follow from other columns of the row.
+"""Generated columns: values that are computed from other columns of the row.
 
 Owns ``delta.generationExpression``. Follows the protocol's chapter "Generated Columns". Promise: a writer that fills
 what the data lacks from :func:`generated_columns` and enforces :func:`generated_checks` on what it has, honours the

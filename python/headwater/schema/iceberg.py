@@ -1,4 +1,4 @@
-"""Iceberg compatibility: what a table must be like so that its metadata can be converted to Iceberg's.
+"""Iceberg compatibility: the rules that a table must follow so that its metadata can be converted to Iceberg's.
 
 Owns the rules of ``icebergCompatV1``, ``V2`` and ``V3`` for a table's definition and for the files of a commit; what
 data files must have beside is the writer's; and what a table must be like whose Iceberg metadata follows its commits

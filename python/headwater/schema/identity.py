@@ -1,4 +1,4 @@
-"""Identity columns: values the table numbers itself.
+"""Identity columns: values that the table generates.
 
 Owns the ``delta.identity.*`` keys of a column and the arithmetic of the next value. Follows the protocol's chapter
 "Identity Columns". Promise: a generated value is never one at or before the high-water mark, always start plus a whole

@@ -1,4 +1,4 @@
-"""What a table that keeps its symlink manifests up to date must do without.
+"""What a table with up-to-date symlink manifests cannot have.
 
 Owns the rules for ``delta.compatibility.symlinkFormatManifest.enabled``: its readers know files alone, so the table may
 have neither deletion vectors nor column mapping. Promise: a table that another writer made against the rules can still

@@ -1,4 +1,4 @@
-"""Columns that are renamed, dropped, moved, made nullable or not, and replaced: pure edits of a schema.
+"""Renaming, dropping, moving and replacing columns, and changing their nullability: pure edits of a schema.
 
 Owns what ALTER TABLE does to columns that exist. Follows the protocol's chapter "Column Mapping". Promise: a column
 that stays keeps its id and physical name, so that data files are read as before; a column that goes takes them along.

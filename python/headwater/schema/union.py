@@ -1,4 +1,4 @@
-"""The columns of data files that were written apart, as one schema.
+"""One schema for the columns of data files that were written separately.
 
 Owns the rule by which CONVERT TO DELTA takes files together: columns match ignoring case, at any depth, and keep the
 name and place that they have in the first file; what a file lacks is null there; a byte, a short and an integer go

@@ -1,4 +1,4 @@
-"""Two types side by side: what the arrays and maps of one hold beside those of the other.
+"""Two types side by side: the elements and values of one beside those of the other.
 
 Owns the step into both at once, for everything that compares or merges two schemas. Fields of structs are paired by
 their caller: by name, ignoring case or not, or by the names in files.

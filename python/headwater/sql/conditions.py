@@ -1,4 +1,4 @@
-"""Conditions without Spark: a user's text as a predicate, where its meaning is plain.
+"""Conditions without Spark: a user's text becomes a predicate if its meaning is clear.
 
 Owns the reading of comparisons of a column with a literal, ``IN``, ``BETWEEN``, ``IS NULL``, ``AND``, ``OR`` and
 ``NOT``. Promise: what is read means what Spark would mean by it; any other part is ``Unknown`` and is named. A text

@@ -1,4 +1,4 @@
-"""Statements that other systems have for Delta tables and this one has not.
+"""Statements for Delta tables that other systems have and Headwater does not.
 
 Owns their recognition, by the words they begin with, in a text that Spark's parser refused, and the answer: what to use
 instead. Whatever is none of them is a mistake in writing, of which Spark's own error says where it is.

@@ -1,4 +1,4 @@
-"""CREATE TABLE with CHECK constraints for a Spark whose parser has none: Spark 4.0.
+"""CREATE TABLE with CHECK constraints for Spark 4.0, whose parser does not support them.
 
 Owns the same statement in words that such a Spark takes: each constraint becomes a table property, which the JVM makes
 a constraint again before anybody sees the table. :mod:`headwater.sql.grammar.alter` has ALTER TABLE.

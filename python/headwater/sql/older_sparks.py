@@ -1,4 +1,4 @@
-"""Forms of statements that only newer Sparks parse, for the Sparks before them.
+"""Forms of statements that only newer Sparks parse, made available in older ones.
 
 Owns the same statement in words that those Sparks take: WITH SCHEMA EVOLUTION and REPLACE USING or ON of an INSERT
 become options that mean the same. And the error for CHANGES FROM, which no other words express. CHECK constraints are

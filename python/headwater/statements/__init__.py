@@ -1,1 +1,1 @@
-"""SQL statements and DataFrame operations: a folder for each kind, the plumbing they share beside them."""
+"""SQL statements and DataFrame operations: a folder for each kind, with shared code beside them."""

@@ -1,4 +1,4 @@
-"""What a call of Spark's is: all that is known of it, declared beside its handler.
+"""The declaration of a call from Spark: everything that is known of it, beside its handler.
 
 Owns the record of a call and the decorators that make one of its handler. The handler's name is the call's; its
 annotations are the types of the request and the answer. Promise: a record that leaves a question open is an error when

@@ -1,4 +1,4 @@
-"""Values of expressions that a user wrote where no rows are: a version, a time, a number of hours.
+"""Values of a user's expressions outside of rows: a version, a time, a number of hours.
 
 A plain number or text is read here. Spark evaluates anything else, so that functions, casts, session variables and time
 zones mean what they mean in a query.

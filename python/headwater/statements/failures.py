@@ -1,4 +1,4 @@
-"""Failed Spark jobs: from Spark's failure to an error that names the table, its version and what to do.
+"""Failed Spark jobs: Spark's failure becomes an error that names the table, its version and what to do.
 
 Owns the reading of Spark's failures: a data file that is missing or damaged, a file system that refuses a write,
 credentials that expired. Spark names the file; only the handler knows which table and version it belongs to. Any other

@@ -1,4 +1,4 @@
-"""Names of the columns that a query adds to its user's columns.
+"""Names of the columns that a query adds to the user's columns.
 
 Promise: the two never collide. A name is a plain word, because EXPLAIN shows it; it gets a number if a column of the
 user has that name.

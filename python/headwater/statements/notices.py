@@ -1,4 +1,4 @@
-"""Warnings about properties and settings that are accepted and have no effect here.
+"""Warnings about properties and settings that are accepted but have no effect here.
 
 Each is logged once for each table and process, as is a table whose Iceberg or Hudi metadata falls behind. Properties
 without effect are marked where they are declared (:attr:`headwater.protocol.properties.Property.unused`); settings have

@@ -1,4 +1,4 @@
-"""What the JVM's parser asks: whether a text is one of our statements, or a statement of another system.
+"""What the JVM's parser asks: whether a text is one of Headwater's statements, or a statement of another system.
 
 Owns the two answers: the command with the columns that it returns, and the error for a statement that exists elsewhere,
 with what to use instead. The grammar is in :mod:`headwater.sql`.

@@ -1,4 +1,4 @@
-"""The settings of Spark that Headwater reads, and those of Delta Lake's own connector that do nothing here.
+"""The settings of Spark that Headwater reads, and the settings of Delta Lake's own connector that have no effect here.
 
 Owns their names, types, defaults, meanings and topics. ``python -m headwater.statements.settings`` prints them as
 Markdown: ``docs/settings.md``. Defaults of ``spark.databricks.*`` are those of the format's other writers. Promise: a

@@ -1,5 +1,5 @@
-"""Calls that write rows, a new table's rows or a stream's batch: by key columns where the options name some, else as
-they are.
+"""Routes of calls that write rows, to an existing table, a new one or from a stream: an upsert if the options name key
+columns, otherwise a plain write.
 
 Owns that choice alone. Writes by keys are :mod:`headwater.statements.upserts.upsert`'s.
 """

@@ -1,4 +1,4 @@
-"""Which store a path is in.
+"""The store of a path.
 
 Owns the choice: local paths use the file system directly, a scheme that a setting of Spark's start names uses a store
 of the operator's own, and every other scheme goes through Hadoop's ``FileSystem`` (:mod:`headwater.stores.hadoop`). A

@@ -1,4 +1,4 @@
-"""The calendar that a Parquet file counts its days and times by.
+"""The calendar of the days and times in a Parquet file.
 
 Owns the rule of Spark's readers. Spark 2, and later versions in the mode ``LEGACY``, wrote the calendar of
 :mod:`headwater.basics.julian`, and later versions mark such files. A file that does not name the Spark that wrote it

@@ -1,4 +1,4 @@
-"""Stores that are reached through Hadoop's file systems.
+"""Stores that are accessed through Hadoop's file systems.
 
 Owns what each kind of them is relied on for, after the protocol's chapter "Creation of New Log Entries":
 

@@ -1,4 +1,4 @@
-"""What is known of the schemes that Hadoop has a file system for.
+"""Facts about the schemes for which Hadoop has a file system.
 
 Owns, for each, how a commit is created where there is none, in one step (:class:`Promise`), the connector that Spark
 needs for it, and what to do where no such step is promised. What none of them says about a scheme is that it can be

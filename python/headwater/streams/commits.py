@@ -1,4 +1,4 @@
-"""Commits as a stream reads them: the files that each adds, and what else it does.
+"""Commits as a stream reads them: the files that each one adds, and its other changes.
 
 Owns the way from a version to the versions after it, and the commits that this process keeps parsed between the look
 for new data and the read of it. Promise: versions are followed without gaps; a version that is gone is an error, or

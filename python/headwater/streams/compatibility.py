@@ -1,4 +1,4 @@
-"""Changes of a table's definition under a running stream: which it reads on through, and which end it.
+"""Changes of a table's definition under a running stream: which ones it continues after, and which ones end it.
 
 Owns the rules of a stream without a schema log. A stream reads with one schema from its start to its end, so a new
 column ends it, and the next start reads it. A column that was renamed or dropped, or took another type, cannot be read

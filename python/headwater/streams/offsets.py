@@ -1,4 +1,4 @@
-"""Offsets of a stream that reads a table: how far it has come, and how that is written into a checkpoint.
+"""Offsets of a stream that reads a table: its position, and how that is written into a checkpoint.
 
 Owns the JSON of offsets, in the format that Delta Lake's own connector writes: a checkpoint begun by one goes on
 with the other. Promise: an offset of another table, of a newer format or a damaged one is an error.

@@ -1,4 +1,4 @@
-"""The schema log of a stream: the definitions that it has read its table with, one after the other.
+"""The schema log of a stream: the definitions with which it has read its table, in order.
 
 Owns the log's files, in the format of Delta Lake's own connector: the directory
 ``<location>/_schema_log_<table id>[_<tracking id>]`` has an entry a file, named by its number, of a line with the

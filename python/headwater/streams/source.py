@@ -1,4 +1,4 @@
-"""A stream that reads a table: which offset the next micro-batch ends at, and which files lie between two offsets.
+"""A stream that reads a table: the end offset of the next micro-batch, and the files between two offsets.
 
 Owns the walk over a table's history as a stream sees it: all files of one version, the initial snapshot, then what each
 later commit adds. Promises: the files between two offsets are the same whenever they are asked for; each file that a

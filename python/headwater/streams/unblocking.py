@@ -1,4 +1,4 @@
-"""Changes of columns that a user must let through before a stream goes on: renames, drops, wider types.
+"""Changes of columns that a user must allow before a stream continues: renames, drops, wider types.
 
 Owns what kind of change lies between two entries of a schema log, and the options and settings that let it through, by
 the names of Delta Lake's own connector.

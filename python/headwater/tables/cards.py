@@ -1,4 +1,4 @@
-"""What a notebook shows: a card of a table, its history, and what a statement did.
+"""Output for notebooks: a card of a table, its history, and what a statement did.
 
 Owns the HTML of ``_repr_html_``. Promises: everything that comes from a table is escaped, and there is no script, no
 style sheet and nothing that is loaded; colours are those of the page, so dark ones work; a statement's answer is the

@@ -1,4 +1,4 @@
-"""Errors that the API itself raises, of arguments that make no statement. Statements raise all others."""
+"""Errors that the API itself raises, for arguments that cannot become a statement. Statements raise all others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a ``DeltaTable`` opens: a table by its name, or by its path with options of a file system for it alone.
+"""How a ``DeltaTable`` is opened: by name, or by path with file system options for this table only.
 
 Owns the second, ``DeltaTable.forPath(spark, path, hadoopConf)``. The options are credentials mostly, so they are in no
 statement's text: Spark shows that. The text names ``delta.`/__headwater_table_…` ``, and for as long as the statement

@@ -1,4 +1,4 @@
-"""Sending a table's changes to a Kafka topic: a stream of its changelog's events that ends with what there is.
+"""Sending a table's changes to a Kafka topic: a stream of its changelog's events that ends after the existing changes.
 
 Owns the query and its errors. Promise: events are sent at least once, those of a key in the order in which they apply;
 a call with the same checkpoint goes on after the last micro-batch that was sent whole. What had been sent of the next

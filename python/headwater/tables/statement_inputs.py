@@ -1,4 +1,4 @@
-"""A statement's inputs that are not SQL text: the source DataFrame and the Columns a user passed.
+"""A statement's inputs that are not SQL text: the source DataFrame and the Columns that a user passed.
 
 Neither can be written as SQL, so they travel in temporary views. This works the same on classic PySpark and on Spark
 Connect, without a setting. A view is ``nothing x target x source WHERE named_struct('0', column, ...) IS NOT NULL``; it

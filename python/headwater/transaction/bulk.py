@@ -1,4 +1,4 @@
-"""Files that go and come by the ten thousand, as Arrow tables from one version to the next.
+"""Files that are removed and added by the ten thousand, as Arrow tables from one version to the next.
 
 Owns their way into a commit and into the snapshot after it without an object for each file. To build these, and to
 parse the commit again, took most of a RESTORE of 100,000 files (bench case ``restore``). Promise: the log's lines and

@@ -1,4 +1,4 @@
-"""The commit protocol: how a transaction becomes the next version of a table, once and whole.
+"""The commit protocol: how a transaction becomes the next version of a table, exactly once and completely.
 
 Owns the loop that puts a commit: the next version to try, conflict check after a lost race, backoff with jitter. Who
 makes bytes a version, and looks for a commit whose outcome is open, is a committer

@@ -1,4 +1,4 @@
-"""Committers: who makes a commit the next version of a table.
+"""Committers: they make a commit the next version of a table.
 
 Owns :class:`Committer`, the interface at which a prepared commit becomes a version or does not, and its implementation
 by the table's own store. Follows the protocol's chapter "Creation of New Log Entries". Whoever else decides on the

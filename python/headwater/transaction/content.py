@@ -1,4 +1,4 @@
-"""What a transaction writes: the actions of its commit, protocol, metadata and ``commitInfo`` aside.
+"""What a transaction writes: the actions of its commit except protocol, metadata and ``commitInfo``.
 
 Owns :class:`Content`: files that come and go, change data, rows marked deleted, rows copied, domains and application
 versions; and how marks and copies go with what winners did to the same files. Follows the protocol's chapters "Actions"

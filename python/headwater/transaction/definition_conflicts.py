@@ -1,4 +1,4 @@
-"""What a winner changed in a table's definition, and whom it concerns.
+"""What a winner changed in a table's definition, and which writers the change concerns.
 
 Owns the comparison of two definitions (a protocol and a metadata) as a list of named changes, and for each kind of
 change the rule which writers cannot commit after it. Follows the protocol's chapters "Protocol Evolution", "Change

@@ -1,5 +1,5 @@
-"""Post-commit maintenance: checksum, checkpoint, log compaction, log cleanup and Iceberg metadata; and what else can
-wait.
+"""Post-commit maintenance: checksum, checkpoint, log compaction, log cleanup and Iceberg metadata; and other work that
+can wait.
 
 Owns when each of them runs: after the commit was acknowledged, in threads of this process, one task at a time for each
 table. Follows the protocol's chapters "Checkpoints", "Version Checksum File", "Log Compaction Files" and "Metadata

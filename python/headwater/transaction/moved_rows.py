@@ -1,4 +1,4 @@
-"""Rows that a compaction moves: from where to where, so that marks made meanwhile go with them.
+"""Rows that a compaction moves: their old and new positions, so that concurrent marks can follow them.
 
 Owns the record of a compaction in its commit, and the two ways in which marks follow moved rows. A compaction that
 loses to a statement that marked rows of its inputs marks them in its outputs; a statement that loses to a compaction

@@ -1,4 +1,4 @@
-"""A prepared commit: what an open transaction has come to, ready to become any version.
+"""A prepared commit: the content of a transaction, ready to become any version.
 
 Owns :class:`PreparedCommit`, the second of a transaction's three phases. An open
 :class:`~headwater.transaction.transaction.Transaction` takes reads and actions; prepared, it was validated, has its

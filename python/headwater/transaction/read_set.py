@@ -1,4 +1,4 @@
-"""What a transaction read, which winners are checked against.
+"""What a transaction read; winners are checked against it.
 
 Owns :class:`ReadSet`: the rows that a result depends on, told as the whole table, as predicates or as keys, and the
 applications whose versions it asked for. Follows the protocol's chapter "Transaction Identifiers". Which files these

@@ -1,4 +1,4 @@
-"""Which files a transaction's reads concern.
+"""The files that a transaction's reads concern.
 
 Owns the answers that :class:`~headwater.transaction.conflicts.Reads` asks for, given by the one pruning engine. Of
 winners' files only their own actions are looked at, so that an answer costs what a winner wrote and not what the

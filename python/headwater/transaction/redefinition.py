@@ -1,4 +1,4 @@
-"""What a transaction makes of the table's definition.
+"""How a transaction changes the table's definition.
 
 Owns the definition that a transaction goes by, which winners may change before it commits, and the protocol, metadata
 and clustering columns that it commits itself. Follows the protocol's chapters "Change Metadata" and "Protocol

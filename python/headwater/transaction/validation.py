@@ -1,4 +1,4 @@
-"""Validation: what no commit may contain, whatever its statement.
+"""Validation: what no commit may contain, whatever statement makes it.
 
 Owns the checks of a transaction's actions before its first attempt: append-only tables, domain metadata, and file
 actions that no reader could reconcile. Follows the protocol's chapters "Append-only Tables", "Domain Metadata", "Action

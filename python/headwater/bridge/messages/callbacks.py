@@ -1,4 +1,4 @@
-"""Messages of what a statement's handler calls back to Spark's side: write jobs, scans of some files, facts of plans.
+"""Messages of a handler's calls back to Spark's side: write jobs, scans of some files, facts of plans.
 
 Each call back takes one message of this process (:class:`Answer` is its base) and returns one of Spark's side
 (:class:`Request`), or a number. Plans and expressions are numbers, as in :mod:`headwater.bridge.messages.change`. A

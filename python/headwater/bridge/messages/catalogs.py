@@ -1,5 +1,5 @@
-"""Calls about catalogs that manage tables. The settings of a catalog cross with those of the session; names are as the
-user has them.
+"""Calls about catalogs that manage tables. A catalog's settings are sent with the session's settings; names are spelled
+as the user spelled them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Messages of what goes wrong: failed jobs, file systems that do not work, commits whose process died."""
+"""Messages about failures: failed jobs, file systems that do not work, commits whose process died."""
 
 from __future__ import annotations
 

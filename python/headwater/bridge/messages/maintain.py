@@ -1,5 +1,4 @@
-"""Messages of statements that keep a table in good order: OPTIMIZE, REORG, GENERATE, ANALYZE, RESTORE,
-VACUUM and DESCRIBE HEALTH."""
+"""Messages of maintenance statements: OPTIMIZE, REORG, GENERATE, ANALYZE, RESTORE, VACUUM and DESCRIBE HEALTH."""
 
 from __future__ import annotations
 

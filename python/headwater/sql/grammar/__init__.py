@@ -1,4 +1,4 @@
-"""The grammar of statements Spark's parser does not know, or would read as something else.
+"""The grammar of statements that Spark's parser does not know, or would read as something else.
 
 Owns the list of these grammars, each in a module of its own, which says what it parses. A table is a name, a path in
 quotes, or ``IDENTIFIER(…)``, and stands in a command as it is written, quotes included: Spark reads it, so that its

@@ -1,4 +1,4 @@
-"""The grammar of the ALTER TABLE that Spark's parser does not know.
+"""The grammar of the forms of ALTER TABLE that Spark's parser does not know.
 
 Owns the parsing of ``ALTER TABLE <table>`` before ``ALTER [COLUMN] <column> SYNC IDENTITY``, or ``DROP FEATURE
 <feature> [TRUNCATE HISTORY]``, the feature in quotes or not; and, for Spark 4.0, whose parser has no CHECK constraints,

@@ -1,4 +1,4 @@
-"""One attempt at a statement, and the next one after a conflict with another writer.
+"""One attempt at a statement, and the next after a conflict with another writer.
 
 Owns what an attempt works on: a snapshot that still has the columns the statement was analysed with, a transaction on
 it, the table as it will be. Promise: an attempt that ends in an error has committed nothing, and the files it wrote are

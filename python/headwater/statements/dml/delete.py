@@ -1,4 +1,4 @@
-"""DELETE: rows for which a condition is true are removed.
+"""DELETE: removes the rows for which a condition is true.
 
 Owns which files are removed without being read, as the log shows that all of their rows match, and which are scanned
 for the rows to delete. Rows for which the condition is null are not deleted.

@@ -1,4 +1,4 @@
-"""How the files of a rewrite are encoded, which follows from the files they replace.
+"""The encodings of a rewrite's files, which follow from the files that they replace.
 
 Owns one choice: a column that the writer of the replaced files tried to encode with a dictionary, and gave that up, is
 written without trying again. Looking up each value in a dictionary that is thrown away in the end is half the work of

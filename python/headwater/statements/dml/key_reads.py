@@ -1,4 +1,4 @@
-"""The rows a MERGE depends on, by the keys of its source; for conflicts with other writers.
+"""The rows that a MERGE depends on, by the keys of its source, for the detection of conflicts.
 
 Owns which conjuncts of the ON condition identify rows by their keys, and where the keys come from. The job that reads
 the source notes them as it goes. So they belong to the rows it used, even if the source has other rows when it is read

@@ -1,4 +1,4 @@
-"""The job of a rewrite, and what it does to the table's files.
+"""The job of a rewrite, and its effect on the table's files.
 
 Owns the job and its result: the files and change data it wrote, the positions of the rows it replaced by file, the
 number of rows of each action. And what follows from these: a file is removed once all of its rows are replaced; of

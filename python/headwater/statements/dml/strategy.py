@@ -1,4 +1,4 @@
-"""The strategies of a MERGE, and which facts choose one.
+"""The strategies of a MERGE, and the facts that decide between them.
 
 Owns the choice, as a pure function: facts in, a strategy out, or the name of the fact that is needed next. Some facts
 cost time or a job, so they are asked for only where they decide: the size of the source once Spark has optimised it,

@@ -1,4 +1,4 @@
-"""TRUNCATE TABLE: every file is removed, the table is not."""
+"""TRUNCATE TABLE: removes every file and keeps the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""UPDATE: rows for which a condition is true get new values.
+"""UPDATE: changes the rows for which a condition is true.
 
 With deletion vectors, one job reads the files that may have such rows, writes the rows with their new values and notes
 the positions of the replaced ones. Without them, a job that reads only the condition's columns finds the files that

@@ -1,4 +1,4 @@
-"""Streaming sinks: the micro-batches of ``writeStream``, each in the table once.
+"""Streaming sinks: the micro-batches of ``writeStream``, each committed exactly once.
 
 Owns what a batch becomes: skipped, a new table, or a commit ``STREAMING UPDATE``. Each commit has a ``txn`` action with
 the query's id and the batch's number (protocol chapter "Transaction Identifiers"). Promises: a batch that the table has

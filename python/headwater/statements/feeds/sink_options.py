@@ -1,4 +1,4 @@
-"""The options of ``writeStream``: which no batch can be written with, and which exclude each other."""
+"""The options of ``writeStream``: which ones no batch can be written with, and which exclude each other."""
 
 from __future__ import annotations
 

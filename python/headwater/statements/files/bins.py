@@ -1,4 +1,4 @@
-"""Bins: which files are written together into one, and which bins are committed together.
+"""Bins: which files are compacted into one, and which bins are committed together.
 
 Owns the packing, from paths, sizes and times alone. Promises: the files of a bin lie in one partition, and their rows
 stay in the order in which they were written; packing the same files again gives the same bins.

@@ -1,4 +1,4 @@
-"""Copying data files into others, so that the same rows lie in other files.
+"""Copying rows of data files into other files.
 
 Owns the job that copies bins, of :mod:`headwater.statements.files.copied_rows`: a task a bin reads the bin's files one
 after another and writes one file, so rows keep their order, unless the caller's query arranges them otherwise. Owns the

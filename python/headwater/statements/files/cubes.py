@@ -1,4 +1,4 @@
-"""Cubes: files that were laid out together along a curve, as the log knows them.
+"""Cubes: files that were laid out together along a curve, as recorded in the log.
 
 Owns the tags by which a file says so, the grouping of a table's files into cubes, and the choice of the cubes that are
 laid out again with new files. Follows the tags of Delta Lake's own connector, which reads them and goes on with them.

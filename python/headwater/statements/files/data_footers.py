@@ -1,4 +1,4 @@
-"""The Parquet footers of a version's data files, for statements, and the numbers of rows that only they may have.
+"""The Parquet footers of a version's data files, for statements, and the numbers of rows that only footers may have.
 
 Promise: a file that is missing or damaged is an error that names the file.
 """

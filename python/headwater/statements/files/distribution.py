@@ -1,4 +1,4 @@
-"""Optimized writes: rows are gathered before they are written, so that each table partition gets few, large files.
+"""Optimized writes: rows are gathered before they are written, so that each table partition gets a few large files.
 
 Owns who asks for it, the first that says something: the option ``optimizeWrite``, the session's setting, the table
 property ``delta.autoOptimize.optimizeWrite``. Owns the sizes. Spark's own shuffle and adaptive execution do the work:

@@ -1,4 +1,4 @@
-"""Lists of files as the JVM gets them: where each is, its deletion vector, its partition values.
+"""Lists of files for the JVM: the location, the deletion vector and the partition values of each.
 
 Owns their form on the way to the JVM, as JSON or as an Arrow file, and relations over given files. Promise: a path is
 absolute, so a reader needs neither the table's path nor its log.

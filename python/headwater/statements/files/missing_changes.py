@@ -1,4 +1,4 @@
-"""Change data of a transaction over several statements: what none of them has written.
+"""The change data of a transaction over several statements that none of its statements has written.
 
 Owns the jobs that write it before COMMIT makes one commit of all (:mod:`headwater.groups.net_changes`): where one
 statement wrote change data files, rows that others added or deleted have to be in such files, too. Promise: each such

@@ -1,4 +1,4 @@
-"""Which files lie in the same partitions, by the values of the columns and not by their texts.
+"""Which files are in the same partition, by the values of the columns and not by their text.
 
 Two texts may be one value: `1` and `1.0` in a column that was widened to DOUBLE, `0.0` and `-0.0`, or a timestamp with
 a time zone and one without, which is in the session's. Strings may be equal under a collation, and values of CHAR(n)

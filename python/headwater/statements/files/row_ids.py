@@ -1,4 +1,4 @@
-"""Row ids in data files: the hidden columns by which rows that are written again keep their identity.
+"""Row ids in data files: the hidden columns by which rewritten rows keep their identity.
 
 Owns the two columns that follow the table's own in a job that writes rows of the table again. Follows the protocol's
 chapter "Row Tracking": a null means that the row's id, or its commit version, is the one that its file gives it.

@@ -1,4 +1,4 @@
-"""Writing rows: from a resolved plan to data files and their ``add`` actions.
+"""Writing rows: a resolved plan becomes data files and their ``add`` actions.
 
 Owns what every statement that writes rows shares: computed columns, constraints as part of the query, the columns'
 names and ids in files, statistics. Nothing here commits; files that no commit references are harmless.

@@ -1,4 +1,4 @@
-"""Auto-compaction: small files that commits leave are written together behind the commits.
+"""Auto-compaction: small files of commits are compacted after the commits.
 
 Owns the work that the JVM calls for in the background, after a commit was found to be due
 (:mod:`headwater.statements.running.small_files`). Promises: only small files of partitions that were written are taken;

@@ -1,4 +1,4 @@
-"""ANALYZE TABLE … COMPUTE DELTA STATISTICS: the statistics of a table's files, computed again.
+"""ANALYZE TABLE … COMPUTE DELTA STATISTICS: computes the statistics of a table's files again.
 
 Owns where they come from, Parquet footers where these say enough and else one query; and the commit that adds the files
 again with them. Follows the protocol's chapter "Per-file Statistics". Promises: no row changes, and files whose

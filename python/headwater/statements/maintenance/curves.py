@@ -1,4 +1,5 @@
-"""Rows along a curve: what is near in several columns lies in the same files, so that scans skip the others.
+"""Rows along a space-filling curve: rows with similar values in several columns are in the same files, so that scans
+skip the others.
 
 Owns the query that arranges rows: the number of each value's range among a sample of its column's values, a place on
 the curve made of these numbers, and as many tasks as there are to be files, each with a stretch of the curve. The

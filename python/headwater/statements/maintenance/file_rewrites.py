@@ -1,4 +1,4 @@
-"""Rewriting data files so that the same rows lie in other files.
+"""Rewriting data files, so that the same rows are in other files.
 
 Owns the copy of rows for statements that change no data: files without deletion vectors, under logical names, or with
 the types that the columns have now. Follows the protocol's chapters "Deletion Vectors", "Type Widening" and "Row

@@ -1,4 +1,4 @@
-"""What the figures of a table's health mean: sentences, the worst first, each with the statement to run.
+"""Findings of a table's health: sentences, the worst first, each with the statement to run.
 
 Owns the rules by which figures of :mod:`headwater.statements.maintenance.health` become findings, and their words.
 Promise: a finding follows from the figures alone, so the statement, the command and the inspector say the same.

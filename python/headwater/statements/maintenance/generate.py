@@ -1,4 +1,4 @@
-"""GENERATE symlink_format_manifest: manifests of all partitions, for engines that read no log.
+"""GENERATE symlink_format_manifest: manifests of all partitions, for engines that do not read the log.
 
 Owns the statement. Promises: afterwards each partition that has files has a manifest, and no other has one; the
 manifests are those of the newest version, of versions that were committed meanwhile too. It commits nothing.

@@ -1,4 +1,4 @@
-"""Layouts: what OPTIMIZE makes of a table's files. Compaction, Z-order, or the clustering of the table.
+"""Layouts: how OPTIMIZE arranges a table's files. Compaction, Z-order, or the clustering of the table.
 
 A layout says which files are written again and which of them together, how their rows are arranged, what the new files
 say of it, and what the answer has of it. Promises: what is laid out already stays, unless it is asked for; the choice

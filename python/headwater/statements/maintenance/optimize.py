@@ -1,4 +1,4 @@
-"""OPTIMIZE: files of a table are written again in a better layout (:mod:`headwater.statements.maintenance.layouts`).
+"""OPTIMIZE: rewrites files of a table in a better layout (:mod:`headwater.statements.maintenance.layouts`).
 
 Owns the run: batches of files, the commits that replace them, and the answer. Follows the documented behaviour of the
 statement in Delta: no row changes, so no reader of changes sees it, and an append-only table may be compacted.

@@ -1,4 +1,4 @@
-"""REORG … APPLY (PURGE): what is deleted leaves the files.
+"""REORG … APPLY (PURGE): removes deleted rows and dropped columns from the files.
 
 Owns which files are written again: those with deleted rows, by the log, and those with columns that were dropped, by
 their footers, since the log does not know. The rest is a run of OPTIMIZE, with its batches, its answer and its way with

@@ -1,4 +1,4 @@
-"""RESTORE: the table as it was at an older version, as a new version.
+"""RESTORE: an older version of the table becomes its newest version.
 
 Owns the difference between the two versions' files, and which parts of the definition go back. Only the log changes: no
 data is copied. Follows the protocol's chapters "Action Reconciliation", "Protocol Evolution", "Identity Columns", "Row

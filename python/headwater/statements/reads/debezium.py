@@ -1,4 +1,4 @@
-"""A changelog as events that other systems read: Debezium JSON with keys, as a sink of Kafka writes them.
+"""A changelog as events for other systems: Debezium JSON with keys, as a Kafka sink writes them.
 
 Owns the form of the events and their order. A value is ``{"before": …, "after": …, "op": "c"|"u"|"d", "source": {…},
 "ts_ms": …}``; ``ts_ms`` is when the change was committed, in milliseconds since the epoch. Values are as Flink's

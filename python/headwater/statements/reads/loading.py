@@ -1,4 +1,4 @@
-"""Tables as Spark's analysis meets them: loaded at a version (time travel, ``/path@v3``), and pinned to one.
+"""Tables for Spark's analysis: loaded at a version (time travel, ``/path@v3``), and pinned to one.
 
 Promise: a statement that has loaded a table keeps to that version, or learns that the table's columns have changed.
 """

@@ -1,4 +1,4 @@
-"""The check of a query's options. Spark's side and other handlers know what they mean."""
+"""The check of a query's options. Spark's side and other handlers interpret them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Opening and committing a table: what every statement begins and ends with."""
+"""Opening and committing a table: the beginning and the end of every statement."""

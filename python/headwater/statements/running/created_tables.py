@@ -1,4 +1,4 @@
-"""Tables that a transaction over several statements creates: what it knows them by, and their names after COMMIT.
+"""Tables that a transaction over several statements creates: how it finds them, and their names after COMMIT.
 
 Owns how such a table gets its name. Until COMMIT, the session catalog has no entry of it: the statements of the
 transaction find it here by its name, and nobody else does. The entry is made after the group is decided. Promise: a

@@ -1,4 +1,4 @@
-"""Which hooks a commit is shown to, before it is made and after.
+"""Which hooks are called for a commit, before it is made and after.
 
 Owns the two moments. *Before*, once the commit is validated and before its first attempt: a hook may refuse it
 (:class:`~headwater.hooks.Veto`). *After*, in a thread of this process: each version from the one at which the hook was

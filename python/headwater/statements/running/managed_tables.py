@@ -1,4 +1,4 @@
-"""Tables that a catalog manages, as sessions reach them: by name, with the settings of a catalog.
+"""Tables that a catalog manages, as sessions use them: by name, with the settings of a catalog.
 
 Owns the clients of catalogs, and the store that a session reaches a managed table through: the log as the catalog has
 ratified it (:mod:`headwater.catalogs.log_view`). A table that was found by its name has a *handle*, a text that goes

@@ -1,4 +1,4 @@
-"""Manifests kept up behind commits, and by GENERATE: their files follow the table's newest version.
+"""Manifests that commits and GENERATE update: their files follow the table's newest version.
 
 Owns which manifests a commit changes, where the table has ``delta.compatibility.symlinkFormatManifest.enabled``: those
 of partitions whose files it added or removed; all of them where it enabled the property or changed the partition

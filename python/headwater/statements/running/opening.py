@@ -1,4 +1,4 @@
-"""Opening tables: from the path that Spark sends to a snapshot of a version, or of the newest within the staleness
+"""Opening tables: the path that Spark sends becomes a snapshot, of a version or of the newest one within the staleness
 limit.
 
 Owns the process's snapshot cache, and the options that all statements share. The JVM has already qualified the path: a

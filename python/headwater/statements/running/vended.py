@@ -1,4 +1,4 @@
-"""Credentials that catalogs vend for the files of their tables, as this process keeps them.
+"""Credentials that catalogs vend for the files of their tables, as this process caches them.
 
 Owns when a catalog is asked for them, and how long they are used again. Promises: they are used again for half of the
 time that they are good for, so that a statement which begins has the other half, and that tables are not reached by a

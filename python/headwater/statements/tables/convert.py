@@ -1,4 +1,4 @@
-"""CONVERT TO DELTA: the log of a Delta table over Parquet files, which stay where they are.
+"""CONVERT TO DELTA: a Delta log for existing Parquet files, which keep their location.
 
 Owns its one commit; its definition and files are :mod:`headwater.statements.tables.parquet_table`'s. Follows the
 protocol's chapter "Add File and Remove File".

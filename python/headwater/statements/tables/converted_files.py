@@ -1,4 +1,4 @@
-"""The files that CONVERT TO DELTA makes a table of, and their partition values.
+"""The files that become a Delta table by CONVERT TO DELTA, and their partition values.
 
 Owns which files these are: those that Spark reads of a folder, by the log of a stream that wrote it
 (``_spark_metadata``) where there is one, or of a table, by the partitions that its catalog has; and what the partition

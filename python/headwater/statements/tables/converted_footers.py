@@ -1,4 +1,4 @@
-"""What the footers of files that become a Delta table say: their columns, and their statistics.
+"""The footers of files that become a Delta table: their columns and their statistics.
 
 Owns the table's columns, those of all files together or those of the catalog, and what of a file's footer counts for
 the statistics of a column of the table. Follows the protocol's chapter "Per-file Statistics". Tasks read the footers,

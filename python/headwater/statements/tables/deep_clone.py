@@ -1,4 +1,4 @@
-"""The files of DEEP CLONE: which are copied, by tasks of Spark, and which the clone has already.
+"""The files of DEEP CLONE: which are copied, by Spark tasks, and which the clone already has.
 
 Owns the comparison of a clone with its source, the job that copies, and what a clone must be to be cloned into again.
 Promises: nothing is committed unless each file is there with the size that the source's log has; what an interrupted

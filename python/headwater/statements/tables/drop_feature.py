@@ -1,4 +1,4 @@
-"""ALTER TABLE … DROP FEATURE: a table loses a feature of its protocol, and clients without that feature can use it.
+"""ALTER TABLE … DROP FEATURE: removes a feature from a table's protocol, so that clients without it can use the table.
 
 In this order: remove the feature's traces from the current version (:mod:`.feature_removal`); keep older clients from
 the versions that still have some; drop the feature from the protocol, in a commit of its own. A feature of writers

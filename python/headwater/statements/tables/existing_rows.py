@@ -1,4 +1,4 @@
-"""Rows that a table has already, checked against a condition that every row must meet from now on.
+"""Rows that a table already has, checked against a condition that every row must meet from now on.
 
 Owns the check of NOT NULL and CHECK constraints when they are declared. Data skipping answers first: only files whose
 statistics leave the answer open are read, in one job. Promise: a table with a violating row is refused, and the error

@@ -1,4 +1,4 @@
-"""What each table feature leaves in a table, and how it is taken away before the feature is dropped.
+"""What each table feature leaves in a table, and how it is removed before the feature is dropped.
 
 Owns, for every feature that can be dropped (:data:`REMOVALS`): the commits that switch it off and remove its traces
 from the current version, the check that none is left, and the check whether an old commit uses it. Follows the

@@ -1,4 +1,4 @@
-"""The Delta table that the files of an Iceberg table become, which stay where they are.
+"""The Delta table that is made of the files of an Iceberg table, which keep their location.
 
 Owns its definition and its ``add`` actions, for CONVERT TO DELTA and for a shallow clone; what the metadata says is
 :mod:`headwater.iceberg.reading`'s. Its columns are mapped by id, as Iceberg's files have the ids and, after a rename,

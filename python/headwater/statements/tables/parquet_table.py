@@ -1,4 +1,4 @@
-"""The Delta table that Parquet files become, which stay where they are.
+"""The Delta table that is made of Parquet files, which keep their location.
 
 Owns its definition and its ``add`` actions, for CONVERT TO DELTA and for a shallow clone. Which files it has and their
 partition values are :mod:`headwater.statements.tables.converted_files`'s, their columns and statistics

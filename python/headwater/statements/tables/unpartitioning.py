@@ -1,4 +1,4 @@
-"""ALTER TABLE … CLUSTER BY (…) of a partitioned table: it becomes a clustered table without partitions.
+"""ALTER TABLE … CLUSTER BY (…) of a partitioned table: makes it a clustered table without partitions.
 
 Owns the change of a table's partitioning. Files need not have the values of partition columns, which are in the log, so
 all rows are written into new files, which have them, along the curve of the clustering columns. Follows the protocol's

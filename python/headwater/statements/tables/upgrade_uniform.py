@@ -1,4 +1,4 @@
-"""REORG TABLE … APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = 2)): a table becomes one that Iceberg's readers see.
+"""REORG TABLE … APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = 2)): makes a table readable for Iceberg.
 
 Owns the steps: the properties of IcebergCompatV2, column mapping by name and no new deletion vectors; the files that
 were written before, or have deleted rows, are written again; last the property that has each commit bring the Iceberg

@@ -1,4 +1,4 @@
-"""Which deletions of a companion count: those of batches that are in the table.
+"""Which deletions of a companion table count: the deletions of batches that are in the table.
 
 Owns the marks on the companion's files and what they mean. Two tables cannot commit at once, so a batch writes its
 deletions to the companion first, and whether they count is decided by the table's commit alone. Failure model: anything

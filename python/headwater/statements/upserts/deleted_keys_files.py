@@ -1,4 +1,4 @@
-"""The files of a companion: which have expired, which are written together, and which leave the disk; and those of the
+"""The files of a companion table: which have expired, which are compacted, and which are deleted; and the files of
 companions that a table has left behind.
 
 Owns the limits of a companion's upkeep, which batches do themselves: nobody runs VACUUM or OPTIMIZE on it. Promises: a

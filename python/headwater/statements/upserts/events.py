@@ -1,4 +1,4 @@
-"""The rows of an upsert before they meet the table: the newest event of each key, and what is refused.
+"""The rows of an upsert before the MERGE: the newest event of each key, and what is refused.
 
 Owns the query that prepares the rows: keys and sequence as the table stores them, one row for each key; where the table
 keeps the history of its keys, one for each key and sequence. What no upsert can take ends the job that reads the rows,

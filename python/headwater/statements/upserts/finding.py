@@ -1,4 +1,4 @@
-"""Which companion a version of a table has, whatever became of the table since its first deletion.
+"""Finds the companion table of a version of a table, whatever happened to the table since its first deletion.
 
 Owns what makes a table the same one: its id, and that no REPLACE TABLE or CLONE came in between that no RESTORE undid.
 What a companion is named after may change while the table stays the same: its key columns get other physical names when

@@ -1,4 +1,4 @@
-"""Upserts that keep the history of each key: a row for each event, from its sequence to that of the next one.
+"""Upserts that keep the history of each key: one row per event, from its sequence to the sequence of the next event.
 
 Owns the query that finds where rows end, and the MERGE that stores them. Of a key, every sequence at which something
 happened is a *bound*: the starts and the ends of the stored rows, the events of the batch, the deletions that the

@@ -1,4 +1,4 @@
-"""The columns by which a table keeps the history of its keys: from which sequence to which each row was the newest.
+"""The columns that record the history of a key: the sequences between which each row was the newest.
 
 Owns their names and types, and what is refused: rows that bring them, and tables that have none, or have them and are
 to be upserted without a history.

@@ -1,4 +1,4 @@
-"""The MERGE that an upsert is.
+"""The MERGE that an upsert runs.
 
 Owns its condition and its clauses: which events delete, replace or insert, and which lose. An event that is older than
 the stored row changes nothing. Where nulls leave values as they are, an event brings the values of those before it in

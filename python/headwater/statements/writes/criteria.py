@@ -1,4 +1,4 @@
-"""The writer options ``replaceUsing``, ``replaceOn`` and ``targetAlias``: what they ask, and what they exclude.
+"""The writer options ``replaceUsing``, ``replaceOn`` and ``targetAlias``: their meaning, and what they exclude.
 
 Owns which options and which ways of writing go together with them. What they do is in
 :mod:`headwater.statements.dml.replace`.

@@ -1,4 +1,4 @@
-"""Schema evolution of a statement: whether it may change its table's columns, and which it then has.
+"""Schema evolution of a statement: whether it may change its table's columns, and the columns afterwards.
 
 Owns what INSERT, MERGE, upserts and streams share of it. The rules themselves are :mod:`headwater.schema.evolution`'s.
 """

@@ -1,4 +1,4 @@
-"""The options that a write may have: known names, and properties of the table.
+"""The options that a write accepts: known names, and properties of the table.
 
 Owns what table properties among a writer's options mean: a table that the write creates gets them; a table that exists
 does not, as with Delta Lake. :mod:`headwater.statements.known_options` has the names and meanings of options.

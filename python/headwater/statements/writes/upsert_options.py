@@ -1,4 +1,4 @@
-"""The options of an upsert: which columns are the keys, which event of a key is the newest, which one deletes.
+"""The options of an upsert: which columns are the keys, which event of a key is the newest, which events delete.
 
 Owns the options' names, what they exclude, and finding the columns that they name. What an expression means, Spark says
 (:mod:`headwater.statements.upserts.events`).
