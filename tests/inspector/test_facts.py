@@ -130,6 +130,22 @@ def test_a_large_commit_is_told_by_its_provenance(tmp_path: Path, monkeypatch: p
     assert page["entries"][0]["total"] == [50, 5000, 500]
 
 
+def test_the_timeline_knows_which_commits_change_the_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = (("id", "long"), ("more", "string"))
+    write_commit(tmp_path, 0, *definition(columns[0]))
+    write_commit(tmp_path, 1, definition(*columns)[1])
+    write_commit(tmp_path, 2, definition(*columns, configuration={"a": "1"})[1])
+    write_commit(tmp_path, 3, add("a"))
+    write_commit(tmp_path, 4, definition(columns[1])[1])
+
+    def changed() -> dict[int, bool | None]:
+        return {entry["version"]: entry["schemaChanged"] for entry in facts_of(tmp_path)("history")[1]["entries"]}
+
+    assert changed() == {0: False, 1: True, 2: False, 3: False, 4: True}
+    monkeypatch.setattr("headwater.inspector.history.PAGE", 3)
+    assert changed() == {2: None, 3: False, 4: True}
+
+
 def test_a_predicate_says_which_part_skips_what(tmp_path: Path) -> None:
     actions = definition(("id", "long"), ("day", "string"), partitioned=("day",))
     files = [

@@ -166,3 +166,32 @@ def test_the_tables_of_a_folder(tmp_path: Path, visit: Callable[..., Any]) -> No
     page.click("text=All tables")
     page.wait_for_selector("#tables tbody tr >> nth=3")
     assert page.evaluate("window.evil") is None
+
+
+def test_a_narrow_window_has_all_of_a_version(tmp_path: Path, visit: Callable[..., Any]) -> None:
+    """Rows are low, marks are named, and what closes the dialog stays in view."""
+    commits = (("WRITE", add("a")), ("OPTIMIZE", add("b")), ("RESTORE", remove("b")))
+    write_commit(tmp_path, 0, *definition(("id", "long"), ("day", "string"), partitioned=("day",)))
+    for version, (operation, action) in enumerate(commits, 1):
+        info = {"commitInfo": {"operation": operation, "engineInfo": "Apache-Spark/4.2.0 Headwater/0.1.0"}}
+        write_commit(tmp_path, version, action, info)
+    write_commit(tmp_path, 4, *(add(f"{n}", partitionValues={"day": f"{n % 4}"}) for n in range(40)))
+    page = visit(tmp_path, 390)
+    marks = page.locator("#timeline .legend b").all_inner_texts()
+    assert marks == ["O", "R"]
+    page.wait_for_selector("#partitions >> text=5 partitions by day, 4.0 KiB.")
+    page.wait_for_selector("#files .amount >> text=41")
+    assert page.inner_text("#files .steps span:first-child") == "41"
+    heights = "[...document.querySelectorAll('#timeline tbody tr')].map((row) => row.offsetHeight)"
+    assert max(page.evaluate(heights)) < 40
+    page.click("button[aria-label='Open version 4']")
+    page.wait_for_selector("dialog[open] >> text=Version 4 is the result")
+    page.evaluate("document.querySelector('dialog').scrollTo(0, 1e6)")
+    box = page.locator("dialog .close").bounding_box()
+    assert box["y"] >= 0
+    assert box["x"] + box["width"] <= 390
+    page.click("dialog .close")
+    page.wait_for_selector("dialog", state="hidden")
+    page.fill("#where", "day = '1' AND length(day) = 1")
+    page.wait_for_selector("#skipping .note.warm >> text=LENGTH(day) = 1 skips no file")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

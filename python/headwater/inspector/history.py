@@ -69,6 +69,8 @@ class Summary:
     change_files: int = 0
     applications: list[str] = field(default_factory=list)
     defines: list[str] = field(default_factory=list)
+    #: What tells the schema that the commit declares from another one; None if it declares none.
+    schema: int | None = None
     data_change: bool = False
     is_estimated: bool = False
     error: str | None = None
@@ -106,7 +108,11 @@ class History:
         if snapshot is not None and before is None:
             newest_size = [snapshot.num_files, snapshot.size_in_bytes, rows]
         totals = self._totals(listing, summaries, self._before.get(last + 1) if newest_size is None else newest_size)
-        entries = [_entry(each, times.get(each.version), totals.get(each.version)) for each in reversed(summaries)]
+        changed = _schema_changes(summaries)
+        entries = [
+            {**_entry(each, times.get(each.version), totals.get(each.version)), "schemaChanged": changed[each.version]}
+            for each in reversed(summaries)
+        ]
         return {"entries": entries, "more": len(versions) > len(some), "commits": len(listing.commits)}
 
     def _summaries(self, listing: LogListing, versions: Sequence[int]) -> list[Summary]:
@@ -163,6 +169,19 @@ class History:
         if summaries and after is not None:
             self._before[summaries[0].version] = after
         return totals
+
+
+def _schema_changes(summaries: Sequence[Summary]) -> dict[int, bool | None]:
+    """Whether each commit, the oldest first, declares another schema than the one before; None if that is unknown."""
+    found: dict[int, bool | None] = {}
+    last: int | None = None
+    for each in summaries:
+        if each.schema is None:
+            found[each.version] = False
+            continue
+        found[each.version] = each.schema != last if last is not None else None if each.version > 0 else False
+        last = each.schema
+    return found
 
 
 def _batches(files: Sequence[tuple[int, FileInfo]]) -> list[list[tuple[int, FileInfo]]]:
@@ -225,6 +244,8 @@ def _take(
             summary.applications.append(str(action["appId"]))
         case "metaData" | "protocol" | "domainMetadata":
             summary.defines.append(kind)
+            if kind == "metaData":
+                summary.schema = hash(str(action.get("schemaString")))
 
 
 def _estimate(version: int, file: FileInfo, store: Store) -> Summary:

@@ -8,6 +8,39 @@ const color = (name) => getComputedStyle(document.documentElement).getPropertyVa
 // Steps of an axis of bytes, so that its labels are round.
 const POWERS = Array.from({ length: 60 }, (_, i) => 2 ** i);
 
+// What the timeline marks of a commit: a letter, and what it stands for.
+export const MARKS = [["O", "OPTIMIZE"], ["R", "RESTORE"], ["S", "schema change"]];
+export function marksOf(entry) {
+  const operation = (entry.operation ?? "").toUpperCase();
+  const marked = [operation.startsWith("OPTIMIZE"), operation.startsWith("RESTORE"), entry.schemaChanged === true];
+  return MARKS.filter((_, i) => marked[i]);
+}
+
+// Dashed lines with letters for the marked versions; letters that would cover each other are left out.
+function drawMarks(plot, xs, marks) {
+  const { ctx, bbox } = plot;
+  const ratio = devicePixelRatio || 1;
+  ctx.save();
+  ctx.font = `600 ${11 * ratio}px system-ui, sans-serif`;
+  ctx.textAlign = "center";
+  ctx.strokeStyle = ctx.fillStyle = color("--muted");
+  ctx.setLineDash([3 * ratio, 4 * ratio]);
+  let free = -Infinity;
+  for (const [i, letters] of marks) {
+    const x = Math.round(plot.valToPos(xs[i], "x", true));
+    if (x < bbox.left - 1 || x > bbox.left + bbox.width + 1) continue;
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+    const half = 5 * ratio * letters.length;
+    if (x - half < free) continue;
+    ctx.fillText(letters, x, bbox.top - 4 * ratio);
+    free = x + half;
+  }
+  ctx.restore();
+}
+
 // How a measure of the table grew, and what each version added and removed.
 export function growth(box, entries, { measure, byTime, pick }) {
   const place = { files: 0, bytes: 1, rows: 2 }[measure];
@@ -24,20 +57,21 @@ export function growth(box, entries, { measure, byTime, pick }) {
       ? `Version ${e.version} · ${time(e.time)} · ${e.operation ?? "unknown operation"} · table ${format(e.total?.[place])} · added ${format(e.added[place])}, removed ${format(e.removed[place])}`
       : "";
   };
+  const marks = entries.map((e, i) => [i, marksOf(e).map(([letter]) => letter).join("")]).filter(([, letters]) => letters);
   const plots = [];
   const base = (height, series, x) => ({
     width: Math.max(box.clientWidth, 240),
     height,
-    padding: [10, 18, 0, 0],
+    padding: [x ? 10 : 18, 18, 0, 0],
     legend: { show: false },
     cursor: { sync: { key: "growth" }, y: false, points: { size: 7 }, drag: { x: true, y: false } },
     scales: { x: { time: byTime }, y: x ? {} : { range: (_, low, high) => [0, Math.max(high, 1) * 1.06] } },
     axes: [
       { ...axis(x ? 34 : 10), values: x ? (byTime ? undefined : (_, ticks) => ticks.map((t) => (Number.isInteger(t) ? t : ""))) : () => [] },
-      { ...axis(72), values: (_, ticks) => ticks.map((t) => format(t)), space: x ? 22 : 34, incrs: measure === "bytes" ? POWERS : undefined },
+      { ...axis(72), values: (_, ticks) => ticks.map((t) => format(t)), space: x ? 15 : 34, incrs: measure === "bytes" ? POWERS : undefined },
     ],
     series: [{}, ...series],
-    hooks: { setCursor: [(plot) => show(plot.cursor.idx)] },
+    hooks: { setCursor: [(plot) => show(plot.cursor.idx)], draw: x ? [] : [(plot) => drawMarks(plot, xs, marks)] },
   });
   const steps = entries.length > 300 ? undefined : uPlot.paths.stepped({ align: 1 });
   const bars = uPlot.paths.bars({ size: [0.7, 26, 1] });
@@ -67,18 +101,25 @@ export function growth(box, entries, { measure, byTime, pick }) {
   };
 }
 
-// Bars side by side; each {label, parts: [{value, class}], tip, ghost}. `ghost` is drawn as an outline.
-export function bars(list, label, axis) {
-  const top = Math.max(1, ...list.map((bar) => Math.max(bar.parts.reduce((sum, part) => sum + part.value, 0), bar.ghost ?? 0)));
+// Bars side by side, each under its amount; each {label, parts: [{value, class}], tip, ghost}. `ghost` is drawn as an
+// outline. `format` is of the amounts, `across` and `up` say what the axes are.
+export function bars(list, label, { format = compact, across, up }) {
+  const total = (bar) => bar.parts.reduce((sum, part) => sum + part.value, 0);
+  const top = Math.max(1, ...list.map((bar) => Math.max(total(bar), bar.ghost ?? 0)));
   const height = (value) => `${(100 * value) / top}%`;
-  return h("div", { class: "bars", role: "img", "aria-label": label },
-    list.map((bar) => h("div", { class: "bar", tip: bar.tip },
-      h("div", { class: "column" },
-        bar.ghost ? h("div", { class: "ghost", at: { height: height(bar.ghost) } }) : null,
-        h("div", { class: "stack" }, bar.parts.filter((part) => part.value > 0).map((part) => h("div", { class: part.class, at: { height: height(part.value), minHeight: "2px" } }))),
-      ),
-      h("div", { class: "tick" }, bar.label))),
-    axis ? h("div", { class: "axis" }, axis) : null);
+  const steps = top >= 2 ? [top, Math.round(top / 2), 0] : [top, 0];
+  return h("div", { class: "histogram", role: "img", "aria-label": label },
+    h("div", { class: "up" }, up),
+    h("div", { class: "steps" }, steps.map((step) => h("span", { at: { bottom: height(step) } }, format(step)))),
+    h("div", { class: list.length > 10 ? "bars dense" : "bars" },
+      list.map((bar) => h("div", { class: "bar", tip: bar.tip },
+        h("div", { class: "column" },
+          bar.ghost ? h("div", { class: "ghost", at: { height: height(bar.ghost) } }) : null,
+          h("div", { class: "stack" }, bar.parts.filter((part) => part.value > 0).map((part) => h("div", { class: part.class, at: { height: height(part.value), minHeight: "2px" } }))),
+          total(bar) > 0 ? h("div", { class: "amount", at: { bottom: height(total(bar)) } }, format(total(bar))) : null,
+        ),
+        h("div", { class: "tick" }, bar.label)))),
+    h("div", { class: "across" }, across));
 }
 
 // A share of a whole as one line.

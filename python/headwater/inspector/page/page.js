@@ -2,7 +2,7 @@
 import { address, addressWith, goAddress } from "./address.js";
 import { ask, choice, finding, problem, waiting } from "./ask.js";
 import { ago, bytes, compact, count, few, folded, h, pairs, share, signed, table, time } from "./dom.js";
-import { bars, growth, meter, ranges, treemap } from "./charts.js";
+import { bars, growth, marksOf, MARKS, meter, ranges, treemap } from "./charts.js";
 import { showFolder } from "./folder.js";
 
 const POLL = 4000;
@@ -159,7 +159,8 @@ function showTimeline(body) {
     const rows = chosen.slice(0, shown).map((e) => [
       h("button", { type: "button", class: "link", "aria-label": `Open version ${e.version}`, on: { click: () => openVersion(e.version) } }, e.version),
       h("span", { class: "stamp" }, time(e.time)),
-      h("span", null, h("span", { class: e.error ? "chip bad" : "chip" }, e.error ? "damaged" : (e.operation ?? "unknown")), e.estimated ? " (estimated)" : null, e.defines.includes("metaData") || e.defines.includes("protocol") ? h("span", { class: "chip warm", tip: "It changed the table's definition" }, "definition") : null),
+      h("span", null, h("span", { class: e.error ? "chip bad" : marksOf(e).some(([, name]) => name !== "schema change") ? "chip marked-version" : "chip" }, e.error ? "damaged" : (e.operation ?? "unknown")), e.estimated ? h("span", { class: "chip warm", tip: "The commit is large, so the figures are those of its own metrics" }, "estimated") : null,
+        e.schemaChanged ? h("span", { class: "chip marked-version" }, "schema") : e.version > 0 && (e.defines.includes("metaData") || e.defines.includes("protocol")) ? h("span", { class: "chip", tip: "It changed the table's definition" }, "definition") : null),
       change(e, 2, compact), change(e, 1, bytes), change(e, 0, compact),
       e.total?.[2] === undefined || e.total?.[2] === null ? h("span", { class: "none" }, "unknown") : compact(e.total[2]),
       e.engine ?? e.user,
@@ -184,7 +185,8 @@ function showTimeline(body) {
     h("div", { class: "controls" },
       choice("Measure", [["bytes", "Bytes"], ["files", "Files"], ["rows", "Rows"]], view.measure, (value) => { view.measure = value; draw(); }),
       choice("Axis", [[false, "By version"], [true, "By time"]], view.byTime, (value) => { view.byTime = value; draw(); }),
-      h("div", { class: "legend" }, h("span", { class: "of-kept" }, "table"), h("span", { class: "of-added" }, "added"), h("span", { class: "of-gone" }, "removed"))),
+      h("div", { class: "legend" }, h("span", { class: "of-kept" }, "table"), h("span", { class: "of-added" }, "added"), h("span", { class: "of-gone" }, "removed"),
+        MARKS.filter((mark) => state.history.some((e) => marksOf(e).includes(mark))).map(([letter, name]) => h("span", { class: "of-none" }, h("b", null, letter), ` ${name}`)))),
     box,
     h("div", { class: "controls", at: { marginTop: "12px" } },
       h("label", null, "Operation ", h("select", { on: { change: (event) => { view.filter = event.target.value; listAll(); } } }, h("option", { value: "" }, "all"), operations.map((o) => h("option", { value: o, selected: o === view.filter }, o)))),
@@ -342,7 +344,7 @@ async function showFiles(body) {
       });
     }
     chart.replaceChildren(
-      bars(list, `Files by size: ${list.filter((bar) => bar.parts[0].value + bar.parts[1].value).map((bar) => bar.tip.split("\n").slice(0, 2).join(" ")).join("; ")}`),
+      bars(list, `Files by size: ${list.filter((bar) => bar.parts[0].value + bar.parts[1].value).map((bar) => bar.tip.split("\n").slice(0, 2).join(" ")).join("; ")}`, { format: byBytes ? bytes : compact, across: "size of a file, from", up: byBytes ? "bytes" : "files" }),
       h("div", { class: "legend" }, h("span", { class: "of-kept" }, "stays"), plan && plan.filesRemoved ? [h("span", { class: "of-gone" }, "OPTIMIZE writes again"), h("span", { class: "of-ghost" }, "after OPTIMIZE")] : null),
       folded("As a table", table([{ name: "Size" }, { name: "Files", right: true }, { name: "Bytes", right: true }, ...(plan ? [{ name: "Files written again", right: true }, { name: "Files after OPTIMIZE", right: true }] : [])],
         sizes.bars.map((bar, i) => [name(i), count(bar[0]), bytes(bar[1]), ...(plan ? [count(plan.rewritten[i][0]), count(plan.after[i][0])] : [])]).slice(first, last + 1), "Files by size")));
@@ -442,13 +444,35 @@ function explained(r) {
   const list = (files, caption) => table([{ name: "File", code: true }, { name: "Size", right: true }, { name: "What the log says of it", code: true }, ...(caption === "Skipped" ? [{ name: "Cannot hold", code: true }] : [])],
     files.map((f) => [f.path, bytes(f.size), f.bounds.join("\n"), ...(caption === "Skipped" ? [f.because ?? ""] : [])]), `${caption} files`);
   return [
-    r.notUnderstood.length ? h("p", { class: "muted" }, `${r.notUnderstood.join("; ")} skips no file. Comparisons of a column with a literal do, and IN, BETWEEN, IS NULL, AND, OR and NOT.`) : null,
+    r.notUnderstood.length ? h("p", { class: "note warm" }, `${r.notUnderstood.join("; ")} skips no file. Comparisons of a column with a literal do, and IN, BETWEEN, IS NULL, AND, OR and NOT.`) : null,
     h("p", { class: "big" }, `Reads ${count(r.filesRead)} of ${few(r.files, "file")}, ${bytes(r.bytesRead)} of ${bytes(r.bytes)}`),
     meter([{ value: r.filesRead, class: "read", tip: few(r.filesRead, "file") + " read" }, { value: r.filesSkipped, class: "skipped", tip: few(r.filesSkipped, "file") + " skipped" }], `${share(r.filesSkipped, r.files)} of the files are skipped`),
-    table([{ name: "Part", code: true }, { name: "Decided by" }, { name: "Skips", right: true }, { name: "Only this part skips", right: true }], r.parts.map((p) => [p.text, p.by, few(p.skips, "file"), count(p.alone)]), "Parts of the predicate"),
+    table([{ name: "Part", code: true }, { name: "Decided by" }, { name: "Skips", right: true }, { name: "Only this part skips", right: true }], r.parts.map((p) => [p.text, p.by.startsWith("not understood") ? h("span", { class: "chip warm" }, p.by) : p.by, few(p.skips, "file"), count(p.alone)]), "Parts of the predicate"),
     r.read.length ? folded(`Files that are read${r.filesRead > r.read.length ? `, ${r.read.length} of ${count(r.filesRead)}` : ""}`, list(r.read, "Read")) : null,
     r.skipped.length ? folded(`Files that are skipped, and why${r.filesSkipped > r.skipped.length ? `, ${r.skipped.length} of ${count(r.filesSkipped)}` : ""}`, list(r.skipped, "Skipped")) : null,
   ].filter(Boolean);
+}
+
+// Partitions up to which their table is open.
+const FEW_PARTITIONS = 12;
+// Bytes of a partition below which its files stay small.
+const SMALL_PARTITION = 2 ** 24;
+
+// How many partitions there are, and whether their sizes are any trouble.
+function ofPartitions(found) {
+  const sizes = found.partitions.map((p) => p.bytes);
+  const all = sizes.reduce((sum, each) => sum + each, found.rest.bytes);
+  const told = [`${few(found.count, "partition")} by ${found.columns.join(", ")}, ${bytes(all)}.`];
+  if (found.count === 1) told.push("With one partition, a filter on its columns reads everything or nothing.");
+  else if (found.count > 1) {
+    const times = found.bytesOfMedian ? found.bytesOfLargest / found.bytesOfMedian : 0;
+    const largest = found.partitions[0].values.map((value) => value ?? "null").join(" / ");
+    const known = `The largest (${largest}) has ${bytes(found.bytesOfLargest)}, ${share(found.bytesOfLargest, all)} of the table; the median has ${bytes(found.bytesOfMedian)}.`;
+    told.push(times >= 4 ? `${known} The largest is ${times.toFixed(0)} times the median, so work per partition is uneven.` : known);
+  }
+  const mean = found.count ? all / found.count : 0;
+  if (found.count > 1 && mean < SMALL_PARTITION) told.push(`On average a partition has ${bytes(mean)}, so its files stay small. Clustering has no such limit.`);
+  return told.join(" ");
 }
 
 async function showPartitions(body) {
@@ -474,9 +498,9 @@ async function showPartitions(body) {
     return cell;
   };
   body.replaceChildren(
-    h("p", { class: "controls muted" }, `${few(found.count, "partition")} by ${found.columns.join(", ")}. The largest has ${bytes(found.bytesOfLargest)}, the median ${bytes(found.bytesOfMedian)}.`),
+    h("p", { class: "controls" }, ofPartitions(found)),
     items.length ? treemap(items, draw, `Partitions by bytes`) : "",
-    folded("As a table", table([...found.columns.map((name) => ({ name })), { name: "Bytes", right: true }, { name: "Files", right: true }, { name: "Rows", right: true }, { name: "Small files", right: true }],
+    folded2("As a table", found.count <= FEW_PARTITIONS, table([...found.columns.map((name) => ({ name })), { name: "Bytes", right: true }, { name: "Files", right: true }, { name: "Rows", right: true }, { name: "Small files", right: true }],
       found.partitions.map((p) => [...p.values.map((v) => v ?? h("span", { class: "none" }, "null")), bytes(p.bytes), count(p.files), count(p.rows), count(p.smallFiles)]), "Partitions")));
 }
 
@@ -491,7 +515,7 @@ async function showVectors(body) {
     h("div", null,
       pairs([["files with vectors", `${count(v.filesWithVectors)} of ${count(v.files)} (${share(v.filesWithVectors, v.files)})`], ["rows marked", v.rows === null ? count(v.deletedRows) : `${count(v.deletedRows)} of ${count(v.rows)} (${share(v.deletedRows, v.rows)})`], ["stored", Object.entries(v.stored).map(([where, n]) => `${count(n)} ${where}`).join(", ")], ["bytes of vectors", bytes(v.bytes)]]),
       h("div", { at: { marginTop: "12px" } }, v.rows ? meter([{ value: v.rows - v.deletedRows, class: "read", tip: `${count(v.rows - v.deletedRows)} rows` }, { value: v.deletedRows, class: "marked", tip: `${count(v.deletedRows)} deleted rows` }], `${share(v.deletedRows, v.rows)} of the rows are deleted`) : null)),
-    h("div", null, bars(v.bars.map((n, i) => ({ label: `${i * 10} %`, parts: [{ value: n, class: "marked" }], tip: `${i * 10} to ${i * 10 + 10} % of the rows deleted\n${few(n, "file")}` })), "Files with vectors by the share of rows deleted"), h("p", { class: "muted" }, "Files by the share of their rows that are deleted"))),
+    h("div", null, bars(v.bars.map((n, i) => ({ label: `${i * 10} %`, parts: [{ value: n, class: "marked" }], tip: `${i * 10} to ${i * 10 + 10} % of the rows deleted\n${few(n, "file")}` })), "Files with vectors by the share of rows deleted", { across: "share of a file's rows that are deleted, from", up: "files" }))),
     folded("The files with most deleted rows", table([{ name: "File", code: true }, { name: "Size", right: true }, { name: "Rows", right: true }, { name: "Deleted", right: true }, { name: "Share", right: true }], v.worst.map((f) => [f.path, bytes(f.size), count(f.rows), count(f.deleted), f.rows ? share(f.deleted, f.rows) : "unknown"]), "Files with most deleted rows")));
 }
 
