@@ -195,3 +195,39 @@ def test_a_narrow_window_has_all_of_a_version(tmp_path: Path, visit: Callable[..
     page.fill("#where", "day = '1' AND length(day) = 1")
     page.wait_for_selector("#skipping .note.warm >> text=LENGTH(day) = 1 skips no file")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_names_of_columns_are_completed(tmp_path: Path, visit: Callable[..., Any]) -> None:
+    columns = (("id", "long"), ("customer_id", "long"), ("customer name", "string"), (EVIL, "string"), ("It`s", "long"))
+    write_commit(tmp_path, 0, *definition(*columns), add("a", low=1, high=2))
+    page = visit(tmp_path)
+    shown = "[...document.querySelectorAll('.completions:not([hidden]) code')].map((each) => each.textContent)"
+
+    def offered(text: str) -> Any:
+        page.fill("#where", "")
+        page.type("#where", text)
+        return page.evaluate(shown)
+
+    assert offered("i") == ["id", "`It``s`", "customer_id"]
+    assert offered("id = 1 AND CUST") == ["customer_id", "`customer name`"]
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert page.input_value("#where") == "id = 1 AND `customer name`"
+    assert page.evaluate(shown) == []
+    assert offered("`customer n") == ["`customer name`"]
+    page.keyboard.press("Tab")
+    assert page.input_value("#where") == "`customer name`"
+    assert offered("id = 'cust") == []
+    assert offered("id = 'x' AND custo") == ["customer_id", "`customer name`"]
+    page.keyboard.press("Escape")
+    assert page.evaluate(shown) == []
+    assert offered("<im") == []
+    assert offered("id") == ["customer_id"]
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#skipping .problem, #skipping .answer .big")
+    page.fill("#where", "")
+    page.type("#where", "cus")
+    page.click(".completions li >> nth=0")
+    assert page.input_value("#where") == "customer_id"
+    assert page.evaluate("window.evil") is None

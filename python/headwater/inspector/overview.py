@@ -97,6 +97,7 @@ def _columns(snapshot: Snapshot) -> list[dict[str, Any]]:
             {
                 "depth": len(path) - 1,
                 "name": short(field.name),
+                "path": short(format_name(path)),
                 "type": short(str(declared or field.type.sql()), 500),
                 "nullable": field.nullable,
                 "notes": [short(note) for note in notes],

@@ -64,6 +64,7 @@ _PAGE: Mapping[str, str] = {
     "folder.js": "folder.js",
     "address.js": "address.js",
     "ask.js": "ask.js",
+    "completing.js": "completing.js",
     "charts.js": "charts.js",
     "dom.js": "dom.js",
     "uPlot.js": "uPlot.js",

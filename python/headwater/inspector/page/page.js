@@ -3,6 +3,7 @@ import { address, addressWith, goAddress } from "./address.js";
 import { ask, choice, finding, problem, waiting } from "./ask.js";
 import { ago, bytes, compact, count, few, folded, h, pairs, share, signed, table, time } from "./dom.js";
 import { bars, growth, marksOf, MARKS, meter, ranges, treemap } from "./charts.js";
+import { completing } from "./completing.js";
 import { showFolder } from "./folder.js";
 
 const POLL = 4000;
@@ -420,8 +421,9 @@ async function showSkipping(body) {
   input.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(explain, 250); });
   select.addEventListener("change", () => { place = Number(select.value); pick(); });
   const ask_ = h("form", { class: "predicate", on: { submit: (event) => { event.preventDefault(); clearTimeout(timer); explain(); } } }, input, h("button", { type: "submit", class: "main" }, "Which files?"));
+  const box = completing(input, o.columns.map((c) => ({ text: c.path, type: c.type })), () => input.dispatchEvent(new Event("input")));
   body.replaceChildren(
-    h("h3", { at: { marginTop: 0 } }, "Type a predicate"), ask_, answer,
+    h("h3", { at: { marginTop: 0 } }, "Type a predicate"), ask_, box, answer,
     h("h3", null, "How the files overlap"),
     names.length ? h("div", { class: "controls" }, h("label", null, "Column ", select)) : h("p", { class: "muted" }, "No column has a minimum and maximum in the log."),
     picture, depths);
