@@ -76,6 +76,12 @@ class _Progress:
     ) -> None:
         self.stop()
 
+    def __repr__(self) -> str:
+        return "Work of more than a second is shown by name; stop() ends it."
+
+    def _ipython_display_(self) -> None:
+        """A cell that ends with the call shows nothing of it."""
+
 
 # --- a classic session ------------------------------------------------------------------------------------------------
 

@@ -215,6 +215,14 @@ def test_between_two_jobs_what_is_shown_stays(monkeypatch: pytest.MonkeyPatch) -
     assert watch.look([job], (), 106.0) == []  # another statement
 
 
+def test_a_cell_that_ends_with_the_call_shows_no_object(capsys: pytest.CaptureFixture[str]) -> None:
+    """A notebook shows nothing of what is returned, and a shell says what it is for."""
+    with headwater.show_progress(Jobs(), [].append) as shown:
+        assert repr(shown) == "Work of more than a second is shown by name; stop() ends it."
+        shown._ipython_display_()  # which IPython calls in place of all other ways to show an object
+    assert capsys.readouterr() == ("", "")
+
+
 def test_over_connect_statements_are_named_by_their_words() -> None:
     spark, seen = Connected(), list[Sequence[Work]]()
     text = "INSERT INTO sales -- 'a' note\n  VALUES (1, 'it''s secret', \"secret\\\" too\")"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Row
@@ -63,8 +64,85 @@ def test_the_line_is_of_the_statements_own_commit():
     assert line(table, "DELETE FROM t") == "version 7: DELETE, 3 rows deleted, 1 file removed, 2.0 KiB added, 1.50 s"
     assert line(Table([Row(num_affected_rows=0)], own), "DELETE FROM t") == "DELETE: no row changed"
     assert line(Table([Row(num_affected_rows=5)], own), "DELETE FROM t") == "DELETE: 5 rows changed"
-    answer = Row(path="/t", metrics=Row(numFilesAdded=1, numFilesRemoved=20))
-    assert line(Table([answer]), "OPTIMIZE t") == "OPTIMIZE: 1 file added, 20 files removed"
+
+
+def test_optimize_and_vacuum_are_said_in_sentences():
+    def optimized(removed, added, **more):
+        return [Row(path="/t", metrics=Row(numFilesAdded=added, numFilesRemoved=removed, **more))]
+
+    sizes = {"filesRemoved": Row(totalSize=20 << 20), "filesAdded": Row(totalSize=1 << 20)}
+    table = Table(optimized(20, 1, **sizes), commit(1200, "OPTIMIZE"))
+    assert line(table, "OPTIMIZE t") == "OPTIMIZE rewrote 20 files (20.0 MiB) as 1 file (1.0 MiB) in version 1,200."
+    assert "<details>" in cards.run(table, "OPTIMIZE t")._repr_html_()
+    assert line(Table(optimized(2, 1)), "OPTIMIZE t") == "OPTIMIZE rewrote 2 files as 1 file."
+    nothing = Table(optimized(0, 0, totalConsideredFiles=4), commit(9, "OPTIMIZE"))
+    assert line(nothing, "OPTIMIZE t") == "OPTIMIZE found nothing to rewrite in 4 files."
+    assert line(Table([Row(path="/t", metrics=None)]), "OPTIMIZE t") == "OPTIMIZE"
+
+    done = Table([Row(path="/t")], commit(8, "VACUUM END", numDeletedFiles="3"), commit(7, "VACUUM START"))
+    assert line(done, "VACUUM t") == "VACUUM deleted 3 files that no version within the retention time needs."
+    none = Table([Row(path="/t")], commit(8, "VACUUM END", numDeletedFiles="0"))
+    assert line(none, "VACUUM t") == "VACUUM found no file to delete: all are needed, or are not old enough."
+    assert line(Table([Row(path="/t")]), "VACUUM t") == "VACUUM"
+
+
+def detail_row(**more):
+    row = {"location": "/t", "numFiles": 1, "sizeInBytes": 1000, "partitionColumns": [], "clusteringColumns": None}
+    return Row(**{**row, "description": None, "lastModified": None, **more})
+
+
+def heights(html):
+    return [float(each) for each in re.findall(r'<rect [^>]*height="([\d.]+)"', html)]
+
+
+def test_a_card_has_the_size_over_time():
+    """As far back as the commits say what they added and removed; elsewhere nothing is made up."""
+    own = "Apache-Spark/4.2.0 Headwater/0.1.0"
+    commits = [
+        Row(**{**commit(5, "VACUUM END", numDeletedFiles="1").asDict(), "engineInfo": own}),
+        Row(**{**commit(4, "DELETE", numRemovedBytes="500", numAddedBytes="250").asDict(), "engineInfo": own}),
+        Row(**{**commit(3, "RESTORE", tableSizeAfterRestore="1250").asDict(), "engineInfo": None}),
+        Row(**{**commit(2, "WRITE", numOutputBytes="1").asDict(), "engineInfo": own}),
+    ]
+    html = str(cards.card(Table([], *commits, detail=detail_row())))
+    assert "size of the table at versions 3 to 5, at most 1.2 KiB" in html
+    assert heights(html) == [36.0, 28.8, 28.8]
+    assert "DELETE, 250 B added, 500 B removed; size of the table at this version: 1000 B" in html
+    appended = [
+        Row(**{**commit(v, "WRITE", numOutputBytes="400").asDict(), "operationParameters": {"mode": mode}})
+        for v, mode in ((3, "Append"), (2, "Append"), (1, "Overwrite"), (0, "Append"))
+    ]
+    assert "versions 1 to 3, at most 1000 B" in str(cards.card(Table([], *appended, detail=detail_row())))
+    odd = [commit(v, "WRITE", numOutputBytes="4000") for v in (1, 0)]
+    assert "<svg" not in str(cards.card(Table([], *odd, detail=detail_row())))
+
+
+def test_names_have_no_backticks():
+    assert "<b>/t/rivers</b>" in named("delta.`/t/rivers`")
+    assert "<b>main.my schema.rivers</b>" in named("main.`my schema`.`rivers`")
+    assert "<b>`</b>" in named("`")
+
+
+def named(name):
+    """The card of a table of this name."""
+    table = Table([], detail=detail_row())
+    table.name = table.shown = name
+    return str(cards.card(table))
+
+
+def test_a_detail_is_a_table_of_names_and_values():
+    time = datetime(2024, 1, 2, 3, 4, 5, 999)
+    row = detail_row(properties={"b": "2", "a": ODD}, lastModified=time, numFiles=1234, sizeInBytes=2048)
+    html = cards.detail(Frame(row))._repr_html_()
+    cells = re.findall(r"<td[^>]*>(.*?)</td>", html)
+    assert dict(zip(cells[::2], cells[1::2], strict=True)) == {
+        "location": "/t",
+        "numFiles": "1,234",
+        "sizeInBytes": "2.0 KiB (2,048 bytes)",
+        "lastModified": "2024-01-02 03:04:05",
+        "properties": "a = &lt;img src=x onerror=alert(1)&gt;\\u202e\\x1b, b = 2",
+    }
+    assert cards.detail(Frame())._repr_html_().count("<tr>") == 1
 
 
 def test_all_that_comes_from_a_table_is_escaped():

@@ -67,7 +67,7 @@ def effects(metrics: Mapping[str, Any] | None, parameters: Mapping[str, Any] | N
         their texts, whoever wrote them. What is no number is passed over.
     :param parameters: ``operationParameters`` of the history.
     """
-    known = {name: number for name, value in (metrics or {}).items() if (number := _number(value)) is not None}
+    known = {name: number for name, value in (metrics or {}).items() if (number := number_of(value)) is not None}
     parts = _said(known, _ROWS, lambda number, does: f"{plural(number, 'row')} {does}")
     if not any(name in known for _, names in _ROWS for name in names) and known.get(_OUTPUT_ROWS):
         parts.append(f"{plural(known[_OUTPUT_ROWS], 'row')} written")
@@ -127,7 +127,8 @@ def _said(known: Mapping[str, int], parts: Any, words: Any) -> list[str]:
     return found
 
 
-def _number(value: Any) -> int | None:
+def number_of(value: Any) -> int | None:
+    """A number of a metric, which may be its text; None for anything else, and for what is negative as text."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):

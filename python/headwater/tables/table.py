@@ -62,7 +62,7 @@ class DeltaTable:
         return f"DeltaTable {self._table.shown}"
 
     def _repr_html_(self) -> str | None:
-        """The card that a notebook shows: where and how large the table is, and what its versions added."""
+        """The card that a notebook shows: where and how large the table is, and how its size changed."""
         return cards.card(self._table)
 
     # --- opening ------------------------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ class DeltaTable:
 
     def detail(self) -> DataFrame:
         """One row about the table: location, size, properties, protocol."""
-        return self._table.sql(f"DESCRIBE DETAIL {self._table.name}")
+        return cards.detail(self._table.sql(f"DESCRIBE DETAIL {self._table.name}"))
 
     # --- changing rows ------------------------------------------------------------------------------------------------
 
