@@ -10,6 +10,7 @@ import pytest
 
 from headwater.basics.errors import HeadwaterError
 from headwater.protocol.actions import SetTransaction
+from headwater.protocol.clustering import clustering_domain
 from headwater.statements.running.committing import removals
 from headwater.transaction.queueing import queue_of
 from support.commits import later, live, newest, one_row, redefined
@@ -140,6 +141,20 @@ def test_a_complete_batch_that_lost_keeps_its_files(table, statement):
     assert statement.discarded == 0
     assert live(table) == ["second.parquet"]
     assert [r["path"] for r in actions(table, 3, "remove")] == ["theirs"]
+
+
+@pytest.mark.parametrize("before", [["cluster_by(a)"], ["cluster_by()"]])
+def test_a_batch_that_lost_leaves_clustering_columns_as_they_are_now(tmp_path, statement, before):
+    path = tmp_path / "clustered"
+    create_table(create_request(path, SCHEMA, partitioning=before), statement)
+    statement.written = [files("first")]
+    write(path, statement, mode="Complete")
+    statement.written = [files("second")]
+    clustered = clustering_domain([("b",)])
+    statement.before_commits = [later(path, all_removed, one_row("theirs"), clustered, is_blind=False)]
+    write(path, statement, 1, mode="Complete")
+    assert len(statement.specifications) == 2
+    assert newest(path).clustering_columns == (("b",),)
 
 
 def test_new_columns_of_a_batch_that_lost_keep_the_names_its_files_have(tmp_path, statement):

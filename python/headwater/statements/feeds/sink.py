@@ -238,7 +238,8 @@ class _BatchWrite:
         if earlier is not None:
             if earlier.definition == snapshot.definition:
                 # Not evolved once more: a new column's physical name, which the files have, is another each time.
-                txn.redefine(earlier.evolved)
+                # Clustering columns are those of now: the batch has none of its own.
+                txn.redefine(snapshot.definition.after(earlier.evolved.protocol, earlier.evolved.metadata))
                 return earlier.written
             statement.discard()
         matched = parse_schema(request.schema)
