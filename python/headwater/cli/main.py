@@ -282,9 +282,7 @@ def doctor(
 def _run_shell(shell: str, arguments: list[str]) -> None:
     from headwater.cli.launch import shell_command
 
-    command, environment = shell_command(
-        shell, arguments, headers=sys.stdout.isatty(), progress=sys.stderr.isatty()
-    )
+    command, environment = shell_command(shell, arguments, headers=sys.stdout.isatty(), progress=sys.stderr.isatty())
     os.execve(command[0], command, environment)
 
 
