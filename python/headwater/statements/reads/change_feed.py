@@ -334,24 +334,22 @@ def describe_feed(
         order = [] if names is None else [names.order]
         paired.append(is_paired)
         listed = [_listed(f, physical, table_path, timestamps[f.version], has_order=form.changelog) for f in some]
-        groups.append(
-            ChangeGroup(
-                partition_columns=[*partition_columns, *constants, *order, COMMIT_VERSION, COMMIT_TIMESTAMP],
-                files=listed,
-                size_in_bytes=sum(file.size for file in some),
-                has_deletion_vectors=any(file.without or file.only for file in some),
-            )
+        group = ChangeGroup(
+            partition_columns=[*partition_columns, *constants, *order, COMMIT_VERSION, COMMIT_TIMESTAMP],
+            files=listed,
+            size_in_bytes=sum(file.size for file in some),
+            has_deletion_vectors=any(file.without or file.only for file in some),
         )
+        groups.append(group)
     query = None
     if names is not None:
         keys = [] if form.keys is None else key_columns(form.keys, schema, table_path)
         if not keys and (versions := versions_with_unpaired_images(files, table_path, store)):
             notices.of_unpaired_images(table_path, versions)
-        is_sorted = in_order and not form.debezium
-        rows = changelog.compose(feed, names, COMMIT_VERSION, paired, keys, in_order=is_sorted)
+        rows = changelog.compose(feed, names, COMMIT_VERSION, paired, keys, in_order=in_order and not form.debezium)
         if form.debezium:
-            own = visible.for_reading(schema)
-            rows = debezium.compose(rows, own.fields, keys, table=table_path, tombstones=form.tombstones)
+            own = visible.for_reading(schema).fields
+            rows = debezium.compose(rows, own, keys, table=table_path, tombstones=form.tombstones)
         query = rows.text()
     return ChangesAnswer(
         path=table_path,
