@@ -93,6 +93,14 @@ def test_roles_of_docstrings_are_names() -> None:
     assert shown == "<code>C</code>, <code>D.e</code>"
 
 
+def test_a_warning_of_the_site_fails_ci() -> None:
+    """With ``--quiet``, MkDocs logs no warnings and so counts none: ``--strict`` never fails."""
+    files = [ROOT / ".ci" / "run", *(ROOT / ".github" / "workflows").glob("*.yml")]
+    builds = [build for file in files for build in re.findall(r"mkdocs build[^#\n]*", file.read_text("utf-8"))]
+    assert len(builds) >= 2
+    assert [build for build in builds if "--strict" not in build or re.search(r"\s-\w*q|--quiet", build)] == []
+
+
 def test_private_names_of_signatures_are_found() -> None:
     html = (
         '<span title="headwater._Builder">_Builder</span> <span title="headwater.tables.DeltaTable">DeltaTable</span>'
