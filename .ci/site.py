@@ -326,7 +326,7 @@ def without_roles(html: str) -> str:
 #: Cells of tables, and headings without the link at their end.
 _NARROW = re.compile(r"(<(td|h[1-6])\b[^>]*>)(.*?)(?=</\2>|<a class=\"headerlink)", re.DOTALL)
 #: Names that are too long for a narrow column.
-_NAME = re.compile(r"(?<![\w.&/=\"#])[\w.&;]{17,}")
+_NAME = re.compile(r"(?<![\w.&/=\"#])[\w.&;]{12,}")
 _TEXT = re.compile(r"[^<>]+(?![^<]*>)")
 
 
@@ -346,7 +346,7 @@ def _broken(name: re.Match[str]) -> str:
 
 #: Tables that are lists of names: on a narrow screen, each row becomes a block (docs/assets/site.css).
 _LIST = re.compile(
-    r"<table>(\s*<thead>\s*<tr>\s*<th>(?:setting|property|option|condition|feature|case)</th>.*?</thead>)(.*?)</table>",
+    r"<table>(\s*<thead>\s*<tr>\s*<th>(?:setting|property|option|condition|feature|case|name|alert)</th>.*?</thead>)(.*?)</table>",
     re.DOTALL,
 )
 
