@@ -344,9 +344,10 @@ def _broken(name: re.Match[str]) -> str:
     return re.sub(r"(?<=[._])(?=[\w&])|(?<=[a-z])(?=[A-Z])", "<wbr>", name[0])
 
 
-#: Tables that are lists of names: on a narrow screen, each row becomes a block (docs/assets/site.css).
+#: Tables that are lists of names, and the results of benchmarks: on a narrow screen, each row becomes a block
+#: (docs/assets/site.css).
 _LIST = re.compile(
-    r"<table>(\s*<thead>\s*<tr>\s*<th>(?:setting|property|option|condition|feature|case|name|alert)</th>.*?</thead>)(.*?)</table>",
+    r"<table>(\s*<thead>\s*<tr>\s*<th>(?:setting|property|option|condition|feature|case|name|alert|statements)</th>.*?</thead>)(.*?)</table>",
     re.DOTALL,
 )
 
