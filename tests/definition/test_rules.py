@@ -20,7 +20,10 @@ from headwater.schema import mapping
 from headwater.schema.identity import identity_metadata
 
 #: The columns of the table below.
-WAYS = (Way.BEGIN, Way.REPLACE, Way.SAVE, Way.EVOLVE, Way.OVERWRITE, Way.ALTER, Way.CONFIGURE, Way.RETURN, Way.TAKE)
+WAYS = (
+    *(Way.BEGIN, Way.REPLACE, Way.SAVE, Way.EVOLVE, Way.OVERWRITE, Way.ALTER, Way.CONFIGURE, Way.RETURN, Way.TAKE),
+    Way.COMPANION,
+)
 PLAIN = Protocol(1, 2)
 MAPS = Protocol(2, 7, None, frozenset({"appendOnly", "invariants", "columnMapping"}))
 MODE, HIGHEST = properties.COLUMN_MAPPING_MODE.name, properties.MAX_COLUMN_ID.name
@@ -42,7 +45,7 @@ def made(way, schema=A, configuration=None, before=None, protocol=PLAIN, columns
     new = Metadata("new", "")
     if way is Way.BEGIN:
         return Making(way, None, new, schema, dict(configuration or {}), **more).made()
-    metadata = new if way in (Way.REPLACE, Way.SAVE) else old
+    metadata = new if way in (Way.REPLACE, Way.SAVE, Way.COMPANION) else old
     return Making(way, definition, metadata, schema, dict(configuration or {}), protocol=protocol, **more).made()
 
 
@@ -127,50 +130,50 @@ NUMBERED_TEXT = StructType((column("a", "string", **identity_metadata()),))
 
 #: A promise, how to see whether a way keeps it, and for each of WAYS whether it is to: ``x`` for yes.
 CELLS: dict[str, tuple[Callable[[Way], bool], str]] = {
-    "what properties entail is set": (entails, "xx....x.."),
+    "what properties entail is set": (entails, "xx....x..."),
     "hidden columns get names": (
         setting(properties.ROW_ID_COLUMN, configuration={properties.ROW_TRACKING.name: "true"}),
-        "xxx...x..",
+        "xxx...x..x",
     ),
     "what the log has stays": (
         setting(properties.PROTECTED_BEFORE, before={properties.PROTECTED_BEFORE.name: "3"}),
-        ".x.....xx",
+        ".x.....xx.",
     ),
-    "statistics of lost columns are left out": (leaves_lost_columns_out, "....x...."),
+    "statistics of lost columns are left out": (leaves_lost_columns_out, "....x....."),
     "statistics of no column are refused": (
         refuses("DELTA_COLUMN_NOT_FOUND", configuration={properties.INDEXED_COLUMNS.name: "gone"}),
-        "xxx..xx..",
+        "xxx..xx..x",
     ),
     "mapping does not end": (
         refuses("DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE", schema=MAPPED, before=BY_NAME, protocol=MAPS),
-        "......x..",
+        "......x...",
     ),
-    "columns of the same name and type keep their ids": (keeps_ids, "..x.x...."),
-    "new columns get ids": (gives_ids, "xxxxxxx.."),
-    "no id is given again": (gives_no_id_again, ".xxxxx.xx"),
-    "identity columns go on from where they are": (keeps_marks, ".......xx"),
-    "columns of one name are refused": (refuses("DELTA_DUPLICATE_COLUMNS_FOUND", schema=TWICE), "xxxxxxx.."),
+    "columns of the same name and type keep their ids": (keeps_ids, "..x.x....."),
+    "new columns get ids": (gives_ids, "xxxxxxx..x"),
+    "no id is given again": (gives_no_id_again, ".xxxxx.xxx"),
+    "identity columns go on from where they are": (keeps_marks, ".......xx."),
+    "columns of one name are refused": (refuses("DELTA_DUPLICATE_COLUMNS_FOUND", schema=TWICE), "xxxxxxx..."),
     "identity columns that cannot be are refused": (
         refuses("DELTA_IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE", schema=NUMBERED_TEXT),
-        "xxx......",
+        "xxx......x",
     ),
-    "the table is clustered as declared": (clusters, "xxx......"),
-    "a table that was clustered keeps the domain": (keeps_the_domain, ".......xx"),
-    "a property brings its feature": (supports("deletionVectors", configuration=DV), "xxxxxxxxx"),
-    "a feature that was missing comes": (supports("deletionVectors", configuration=DV, before=DV), "xxx..xxxx"),
+    "the table is clustered as declared": (clusters, "xxx......x"),
+    "a table that was clustered keeps the domain": (keeps_the_domain, ".......xx."),
+    "a property brings its feature": (supports("deletionVectors", configuration=DV), "xxxxxxxxxx"),
+    "a feature that was missing comes": (supports("deletionVectors", configuration=DV, before=DV), "xxx..xxxxx"),
     "a type that locks readers out is refused": (
         refuses("DELTA_FEATURES_REQUIRE_MANUAL", schema=StructType((column("a", "timestamp_ntz"),)), columns=A),
-        "...xxxxxx",
+        "...xxxxxx.",
     ),
-    "the catalog's demands count": (supports(CATALOG_MANAGED, of_catalog=True), "xxx......"),
-    "requests leave the properties": (takes_requests_away, "xxx..xx.."),
+    "the catalog's demands count": (supports(CATALOG_MANAGED, of_catalog=True), "xxx......x"),
+    "requests leave the properties": (takes_requests_away, "xxx..xx..x"),
     "formats that nobody writes are refused": (
         refuses("DELTA_UNIVERSAL_FORMAT", configuration={properties.UNIVERSAL_FORMATS.name: "hudi"}),
-        "xxxxxxx..",
+        "xxxxxxx..x",
     ),
     "manifests beside deletion vectors are refused": (
         refuses("DELTA_VIOLATE_TABLE", configuration={**DV, properties.SYMLINK_MANIFEST.name: "true"}),
-        "xxx..xx..",
+        "xxx..xx..x",
     ),
 }
 

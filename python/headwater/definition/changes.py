@@ -47,12 +47,14 @@ def begun(
     replaced: TableDefinition | None = None,
     *,
     is_saved: bool = False,
+    is_companion: bool = False,
     keeps_time: bool = False,
     of_catalog: bool = False,
 ) -> TableDefinition:
     """The definition of a new table, or of one in the place of another, whose id it keeps.
 
     :param is_saved: whether a save overwrites the table: it keeps what a save does not say.
+    :param is_companion: whether it is beside a table whose columns may have any name, as it maps columns.
     :param keeps_time: whether it stays the same table, created when it was.
     :param of_catalog: whether a catalog manages the table.
     """
@@ -67,6 +69,8 @@ def begun(
     if before is not None and is_saved:
         metadata = replace(metadata, name=before.name, description=before.description)
     way = Way.BEGIN if replaced is None else Way.SAVE if is_saved else Way.REPLACE
+    if is_companion:
+        way = Way.COMPANION
     return Making(
         way,
         replaced,

@@ -40,6 +40,8 @@ class Way(Flag):
     REPLACE = auto()
     #: A save over a table, which has other rows and columns then, and stays the same table.
     SAVE = auto()
+    #: The companion of a table that is upserted into: its columns are named after those of the table.
+    COMPANION = auto()
     #: A write that brings columns or types.
     EVOLVE = auto()
     #: A write that brings all columns: an overwrite with ``overwriteSchema``.
@@ -54,7 +56,8 @@ class Way(Flag):
     TAKE = auto()
 
 
-_NEW = Way.BEGIN | Way.REPLACE | Way.SAVE
+_DECLARED = Way.BEGIN | Way.REPLACE | Way.SAVE
+_NEW = _DECLARED | Way.COMPANION
 _WRITES = Way.EVOLVE | Way.OVERWRITE
 _ALTERS = Way.ALTER | Way.CONFIGURE
 _COPIES = Way.RETURN | Way.TAKE
@@ -258,7 +261,7 @@ RULES = (
     Rule(_give_ids, _NEW | _WRITES | _ALTERS),
     Rule(_keep_highest_id, _COPIES),
     Rule(_keep_marks, _COPIES),
-    Rule(lambda making: check_schema(*making.columns), _NEW | _WRITES | _ALTERS),
+    Rule(lambda making: check_schema(*making.columns), _DECLARED | _WRITES | _ALTERS),
     Rule(lambda making: check_statistics_columns(*making.columns), _NEW | _ALTERS),
     Rule(lambda making: check_identity_columns(*making.columns[:2]), _NEW),
     Rule(_cluster, _NEW),

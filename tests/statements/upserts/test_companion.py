@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from headwater.basics.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import SetTransaction
+from headwater.protocol.types import PrimitiveType, StructField, StructType
 from headwater.sql.composing import Relation
 from headwater.statements.upserts import binding
 from headwater.statements.upserts.deleted_keys import Companion, Note, Remembering
@@ -23,6 +25,7 @@ from support.recording_statement import RecordingStatement
 from support.requests import data_file
 
 HOUR = 3600.0
+LONG = PrimitiveType("long")
 
 
 class Batches(RecordingStatement):
@@ -91,6 +94,19 @@ def live(snapshot: Snapshot) -> set[str]:
 def quiet():
     yield
     wait_for_maintenance()
+
+
+@pytest.mark.parametrize("before", [None, LONG], ids=["new", "of another type"])
+def test_sequences_and_keys_may_have_any_name(tmp_path, monkeypatch, before):
+    """The table's columns may: it maps them. The companion has the names of fields, and the keys' names in files."""
+    batches = Batches(tmp_path / "c", monkeypatch)
+    batches.companion = replace(batches.companion, columns=["key_my id"])
+    if before is not None:
+        batches.events = replace(batches.events, sequence=before)
+        batches.batch()
+    spaced = StructType((StructField("seq no", LONG),))
+    batches.events = replace(batches.events, sequence=spaced)
+    assert [column.name for column in batches.batch().schema] == ["key_my id", "sequence", "written"]
 
 
 def test_files_stay_few_and_none_is_missed(tmp_path, monkeypatch):

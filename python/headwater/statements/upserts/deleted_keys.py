@@ -383,7 +383,7 @@ class Remembering:
         is_same = snapshot is None or _types(snapshot.schema) == _types(wanted)
         if snapshot is None or not is_same:
             # It is nobody's decision but this one's which features a companion has.
-            txn.redefine(begun(declared, None if snapshot is None else snapshot.definition))
+            txn.redefine(begun(declared, None if snapshot is None else snapshot.definition, is_companion=True))
         elif not self._notes(snapshot) and not txn.store.is_provisional:
             noted = {**snapshot.metadata.configuration, **self.companion.properties}
             txn.redefine(changed(snapshot.definition, configuration=noted))
