@@ -198,9 +198,14 @@ def _cluster(making: Making) -> None:
 
 
 def _keep_clustered(making: Making) -> None:
-    """A table that has clustering columns, and is to have none, keeps the domain, with an empty list."""
-    if making.clustering is None and making.old.clustering_domain is not None:
+    """A table that has clustering columns, and is to have none, keeps the domain, with an empty list. The same ones are
+    not declared again.
+    """
+    old = making.old.clustering_domain
+    if making.clustering is None and old is not None:
         making.clustering = clustering_domain(())
+    elif making.clustering == old:
+        making.clustering = old
 
 
 # Metadata and protocol
@@ -261,7 +266,8 @@ RULES = (
     Rule(_give_ids, _NEW | _WRITES | _ALTERS),
     Rule(_keep_highest_id, _COPIES),
     Rule(_keep_marks, _COPIES),
-    Rule(lambda making: check_schema(*making.columns), _DECLARED | _WRITES | _ALTERS),
+    Rule(lambda making: check_schema(*making.columns, "DATA"), _DECLARED),
+    Rule(lambda making: check_schema(*making.columns), _WRITES | _ALTERS),
     Rule(lambda making: check_statistics_columns(*making.columns), _NEW | _ALTERS),
     Rule(lambda making: check_identity_columns(*making.columns[:2]), _NEW),
     Rule(_cluster, _NEW),

@@ -201,6 +201,16 @@ def test_what_tables_know_beside_their_files(statement, tmp_path):
     assert "inCommitTimestamp" in actions(target, 0, "commitInfo")[0]
 
 
+def test_clustering_columns_that_a_table_has_are_not_declared_again(statement, tmp_path):
+    source, target = tmp_path / "s", tmp_path / "c"
+    for path in (source, target):
+        create_table(create_request(path, schema_json(a="integer"), partitioning=["cluster_by(a)"]), statement)
+    clone(target, source, statement, mode="create_or_replace")
+    called("restore")({"table": str(target), "name": "t", "arguments": {"version": "0"}}, statement)
+    assert [actions(target, version, "domainMetadata") for version in (1, 2)] == [[], []]
+    assert snapshot(target).clustering_columns == (("a",),)
+
+
 def test_a_table_without_rows_is_replaced(table, statement, tmp_path):
     target = tmp_path / "c"
     identity = [{"column": "a", "start": 1, "step": 1, "allowExplicitInsert": True}]

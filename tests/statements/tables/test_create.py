@@ -64,6 +64,12 @@ def test_replacing_keeps_the_id_and_removes_every_file(tmp_path, statement):
     assert open_snapshot(str(path), statement).num_files == 0
 
 
+def test_columns_of_one_name_are_those_of_the_data(tmp_path, statement):
+    with pytest.raises(HeadwaterError) as refused:
+        create_table(create_request(tmp_path / "t", schema_json(a="integer", A="integer")), statement)
+    assert refused.value.condition == "DELTA_DUPLICATE_COLUMNS_FOUND.DATA"
+
+
 def test_an_existing_table_is_adopted_where_the_columns_agree(tmp_path, statement):
     path = tmp_path / "t"
     create_table(create_request(path, schema_json(a="integer")), statement)
