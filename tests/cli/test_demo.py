@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +42,15 @@ def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
         demo.run_demo(tmp_path, None)
 
 
+def test_a_demo_that_was_run_before_keeps_its_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert demo._new_directory() == Path("headwater-demo")
+    (tmp_path / "headwater-demo" / "flights").mkdir(parents=True)
+    (tmp_path / "headwater-demo-2").touch()
+    (tmp_path / "headwater-demo-3").mkdir()
+    assert demo._new_directory() == Path("headwater-demo-3")
+
+
 def test_pictures(tmp_path: Path) -> None:
     odd = "<b>[red]&"
     bars = [
@@ -65,10 +75,9 @@ def test_pictures(tmp_path: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_runs_from_end_to_end(tmp_path: Path) -> None:
-    """The command as a user types it: the real flights, every statement, the tables left where it says."""
-    tables = tmp_path / "tables"
-    command = [sys.executable, "-c", "from headwater.cli.main import main; main()", "demo"]
-    command += ["--directory", str(tables), "--cores", "2"]
+    """The command as a user types it: the real flights, every statement once, the tables left where it says."""
+    tables = tmp_path / "headwater-demo"
+    command = [sys.executable, "-c", "from headwater.cli.main import main; main()", "demo", "--cores", "2"]
     environment = {**os.environ, "PYTHONPATH": str(Path(demo.__file__).parents[1]), "COLUMNS": "80"}
     environment["SPARK_SUBMIT_OPTS"] = archive.options()
     run = subprocess.run(
@@ -76,12 +85,16 @@ def test_runs_from_end_to_end(tmp_path: Path) -> None:
     )
     assert run.returncode == 0, run.stderr[-3000:]
     assert f"{demo.FLIGHTS:,} flights in the table." in run.stdout
-    for statement in demo.parse(_SCRIPT.read_text(encoding="utf-8")):
-        assert f"{statement.sql.splitlines()[0].rstrip()}" in run.stdout
+    beginnings = [each.sql.splitlines()[0].rstrip()[:50] for each in demo.parse(_SCRIPT.read_text(encoding="utf-8"))]
+    shown = [line.strip() for line in run.stdout.splitlines()]
+    for each in beginnings:
+        assert sum(line.startswith(each) for line in shown) == sum(other.startswith(each) for other in beginnings), each
     assert [line for line in run.stdout.splitlines() if len(line) > 80 and str(tables) not in line] == []
     assert "Traceback" not in run.stderr
     for name in ("flights", "airlines", "planes", "weather"):
         assert (tables / name / "_delta_log" / f"{0:020d}.json").is_file()
+    last = shlex.split(run.stdout.splitlines()[-1])
+    assert last == ["headwater", "inspect", "headwater-demo/flights"]
     report = (tables / "headwater-demo.html").read_text(encoding="utf-8")
     assert report.count("<svg") == 2
     read = [

