@@ -27,12 +27,16 @@ _USUAL = {"README.md", "docs/first-steps.md", "docs/guides/change.md", "docs/sta
 #: A line after that which was typed: the shell asks for a statement, or for more of one.
 _PROMPT = re.compile(r"\n(?:(?P<whole>spark-sql \([^)\n]*\))| +)> (?P<beside>.*)$")
 _TAKEN = re.compile(r"^Time taken: [\d.]+ seconds(?:, Fetched (\d+) row)?", re.MULTILINE)
+_DID = re.compile(r"[A-Z_]+ \S+: version \d+")
 _SECONDS = 120.0
 
 
 class Answer(NamedTuple):
-    """What the shell printed: the line of column names, the rows below it, and how many rows it says there are."""
+    """What the shell printed: what the statement did, the line of column names, the rows below it, and how many rows it
+    says there are.
+    """
 
+    did: str
     header: str
     rows: list[list[str]]
     fetched: int
@@ -70,8 +74,10 @@ class Shell:
         printed = found.string[: found.start()].partition("\n")[2]
         taken = _TAKEN.search(printed)
         assert taken is not None, f"{text}\nfailed:\n{printed}"
-        header, *rows = printed[: taken.start()].splitlines() or [""]
-        return Answer(header, [row.split("\t") for row in rows], int(taken[1] or 0))
+        shown = printed[: taken.start()].splitlines()
+        did = shown.pop(0) if shown and _DID.match(shown[0]) else ""
+        header, *rows = shown or [""]
+        return Answer(did, header, [row.split("\t") for row in rows], int(taken[1] or 0))
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +143,17 @@ def test_progress_is_a_line_that_goes_before_the_rows(shell: Shell) -> None:
     assert "[Stage" not in shell.terminal.written
     assert shell.terminal.stays_quiet(1.5)
     shell.run("DROP TABLE default.asleep")
+
+
+def test_what_a_statement_did_is_a_sentence(shell: Shell) -> None:
+    shell.run("CREATE TABLE default.rivers (name STRING, km INT) USING delta")
+    written = shell.run("INSERT INTO default.rivers VALUES ('Rhine', 1233), ('Elbe', 1094)")
+    assert re.match(r"WRITE default.rivers: version 1, 2 rows written, \d files? added", written.did), written
+    updated = shell.run("UPDATE default.rivers SET km = km + 1 WHERE name = 'Elbe'")
+    assert re.match(r"UPDATE default.rivers: version 2, 1 row updated, 1 file added", updated.did), updated
+    assert (updated.header, updated.rows) == ("num_affected_rows", [["1"]])
+    assert shell.run("DELETE FROM default.rivers WHERE km < 0").did == ""
+    shell.run("DROP TABLE default.rivers")
 
 
 def compare(statement: Sql, answer: Answer) -> None:

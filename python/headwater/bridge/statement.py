@@ -139,7 +139,7 @@ class Statement:
         self.time_zone = settings.time_zone
         self.user = settings.user
         self.spark_version = settings.spark_version
-        self._title, self._step, self._steps = title, "", 1
+        self.title, self._step, self._steps = title, "", 1
 
     def step(self, what: str, number: int = 1, of: int = 1) -> None:
         """Say what the jobs that come are for: ``find matching rows``, which is step 2 of 3."""
@@ -151,7 +151,7 @@ class Statement:
 
     @property
     def _purpose(self) -> str:
-        return f"{self._title}: {self._step}" if self._step else self._title
+        return f"{self.title}: {self._step}" if self._step else self.title
 
     @property
     def confs(self) -> Mapping[str, str]:

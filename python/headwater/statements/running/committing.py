@@ -28,6 +28,7 @@ from headwater.protocol.types import parse_schema, schema_string
 from headwater.pruning.predicates import Predicate
 from headwater.schema import visible
 from headwater.statements import notices
+from headwater.statements.running.answers import say_what_it_did
 from headwater.statements.running.hooks import Hooks
 from headwater.statements.running.manifests import keep_up
 from headwater.statements.running.opening import CACHE, Location, Options, locate
@@ -139,6 +140,7 @@ def commit(
         reset_version(application, statement)
     if hooks is not None:
         follow_up(txn, statement, hooks, committed)
+        say_what_it_did(statement, provenance, committed.version)
     return CommitAnswer(version=committed.version, counts=answered, rows=rows)
 
 
