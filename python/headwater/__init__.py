@@ -47,7 +47,8 @@ def show_progress(spark: Any, show: Any = None) -> Any:
     A line has the statement and its table, the step, the tasks that are done and all of them, the rows that they have
     read and written so far, and the seconds, such as ``OPTIMIZE sales: compact 120 files of 8000000 bytes into 4 …
     12 of 40 tasks, 1,200,000 rows read, 5 s``. Work of less than a second is not shown, nor are streams and
-    auto-compaction. Over Spark Connect, statements have their first words as name, and bytes in place of rows.
+    auto-compaction. Jobs that neither a statement nor the program has named are ``query``. Over Spark Connect,
+    statements have their first words as name, and bytes in place of rows.
 
     Rows of tasks that still run are counted if executors are processes of their own; in a local session, those of tasks
     that are done. Spark's own bars end in a classic session, unless you have set ``spark.ui.showConsoleProgress``.

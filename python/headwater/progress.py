@@ -30,6 +30,8 @@ from headwater.basics.running_work import Work as Work  # noqa: PLC0414 - what a
 
 #: Seconds between two looks at the jobs of a classic session.
 _INTERVAL = 0.5
+#: What a shell started by Headwater has in the place of Spark's bar.
+_LINE_OF_SHELL = "org.apache.spark.sql.headwater.bridge.ProgressLine"
 #: A text of SQL: ``'…'`` or ``"…"``; possessive in effect, since no alternative begins like another.
 _TEXTS = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 _COMMENTS = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -59,8 +61,11 @@ def follow(spark: Any, show: Show | None = None, asks_for_bar: Callable[[Any], b
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         return _Connected(spark, shown)
     bar = spark._jsc.sc().progressBar()
-    if bar.isDefined() and not asks_for_bar(spark):
-        bar.get().stop()
+    if bar.isDefined():
+        if shown is _terminal and bar.get().getClass().getName() == _LINE_OF_SHELL:
+            return _OfShell(bar.get())
+        if not asks_for_bar(spark):
+            bar.get().stop()
     return _Jobs(spark, shown)
 
 
@@ -128,17 +133,15 @@ class _Jobs(_Progress):
 
 
 def _job(store: Any, number: int) -> Job | None:
-    """A job, and what its stages have read and written; None if Spark does not know it, as in the moment of its start,
-    or if it has no description.
-    """
+    """A job, and what its stages have read and written; None if Spark does not know it, as when it has just begun."""
     job = _known(store.job, number)
-    if job is None or not job.description().isDefined():
+    if job is None:
         return None
     ids = job.stageIds()
     stages = [_known(store.lastStageAttempt, ids.apply(at)) for at in range(ids.size())]
     counted = [stage for stage in stages if stage is not None]
     return Job(
-        str(job.description().get()),
+        str(job.description().get()) if job.description().isDefined() else "",
         str(job.jobGroup().get()) if job.jobGroup().isDefined() else "",
         job.numCompletedTasks() + job.numSkippedTasks(),
         job.numTasks(),
@@ -156,6 +159,16 @@ def _known(ask: Callable[[int], Any], number: int) -> Any:
         return ask(number)
     except Py4JJavaError:
         return None
+
+
+class _OfShell(_Progress):
+    """The line that a shell started by Headwater shows anyway, and takes away before the shell prints."""
+
+    def __init__(self, line: Any) -> None:
+        self._line = line
+
+    def stop(self) -> None:
+        self._line.stop()
 
 
 # --- Spark Connect ----------------------------------------------------------------------------------------------------
@@ -218,7 +231,7 @@ class _Connected(_Progress):
 def _named(text: str | None) -> str:
     """A statement's first words, without the texts in it."""
     if text is None:
-        return "query"
+        return running_work.UNNAMED
     return one_line(_TEXTS.sub("'…'", _COMMENTS.sub(" ", text[:10_000])))
 
 

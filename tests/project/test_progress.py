@@ -123,7 +123,7 @@ def _until(found: Callable[[], bool]) -> None:
 
 
 def test_jobs_are_shown_by_their_names() -> None:
-    """Jobs of one step together; neither jobs without a name, nor streams, nor what runs in the background."""
+    """Jobs of one step together, those without a name as well; neither streams nor what runs in the background."""
     spark, seen = Jobs(), list[Sequence[Work]]()
     spark.run(1, "OPTIMIZE sales: 1 of 2, compact 12 files\n of 900 bytes into 2", 1, 4)
     spark.run(2, "OPTIMIZE sales: 1 of 2, compact 12 files of 900 bytes into 2", 2, 5)
@@ -132,12 +132,13 @@ def test_jobs_are_shown_by_their_names() -> None:
     spark.run(5, "WRITE_STREAM sales", 0, 9, _STREAM)
     with headwater.show_progress(spark, seen.append):
         _until(lambda: bool(seen))
-        (work,) = seen[-1]
+        work, unnamed = seen[-1]
         assert (work.name, work.done, work.all) == (
             "OPTIMIZE sales: 1 of 2, compact 12 files of 900 bytes into 2",
             5,
             9,
         )
+        assert (unnamed.name, unnamed.done, unnamed.all) == ("query", 1, 9)
         assert (work.rows_read, work.bytes_read, work.rows_written) == (3000, 10000, 40)
         spark.jobs.clear()
         _until(lambda: not seen[-1])
@@ -171,9 +172,28 @@ def test_a_spark_that_stops_ends_it_without_a_word(capsys: pytest.CaptureFixture
     assert capsys.readouterr() == ("", "")
 
 
+def bar(name: str, stopped: list[str]) -> SimpleNamespace:
+    kind = SimpleNamespace(getName=lambda: name)
+    return SimpleNamespace(stop=lambda: stopped.append("stopped"), getClass=lambda: kind)
+
+
+def test_a_shells_own_line_stays_in_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two would write over each other. It goes for another display, and when it is told to stop."""
+    monkeypatch.setattr(progress, "_display", lambda: progress._terminal)
+    spark, stopped = Jobs(), list[str]()
+    spark.bar = bar("org.apache.spark.sql.headwater.bridge.ProgressLine", stopped)
+    shown = headwater.show_progress(spark)
+    assert not stopped
+    shown.stop()
+    assert stopped == ["stopped"]
+    progress.follow(spark, lambda works: None).stop()
+    assert stopped == ["stopped", "stopped"]
+
+
 @pytest.mark.parametrize(
     ("command", "defaults", "ends"),
     [
+        ("org.apache.spark.deploy.SparkSubmit --conf spark.ui.showConsoleProgress=false pyspark-shell", "", True),
         ("org.apache.spark.deploy.SparkSubmit --name PySparkShell pyspark-shell", "", True),
         ("org.apache.spark.deploy.SparkSubmit --conf spark.ui.showConsoleProgress=true pyspark-shell", "", False),
         ("org.apache.spark.deploy.SparkSubmit pyspark-shell", "spark.ui.showConsoleProgress true", False),
@@ -185,7 +205,7 @@ def test_sparks_own_bar_ends_unless_the_user_has_set_it(
     (tmp_path / "spark-defaults.conf").write_text(defaults)
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     spark, stopped = Jobs(), list[str]()
-    spark.bar = SimpleNamespace(stop=lambda: stopped.append("stopped"))
+    spark.bar = bar("org.apache.spark.ui.ConsoleProgressBar", stopped)
     system = SimpleNamespace(getProperty={"sun.java.command": command}.__getitem__)
     spark._jvm = SimpleNamespace(java=SimpleNamespace(lang=SimpleNamespace(System=system)))
     headwater.show_progress(spark, lambda works: None).stop()

@@ -29,6 +29,7 @@ _PROMPT = re.compile(r"\n(?:(?P<whole>spark-sql \([^)\n]*\))| +)> (?P<beside>.*)
 _TAKEN = re.compile(r"^Time taken: [\d.]+ seconds(?:, Fetched (\d+) row)?", re.MULTILINE)
 _DID = re.compile(r"[A-Z_]+ \S+: version \d+")
 _SECONDS = 120.0
+_SLEPT = "reflect('java.lang.Thread', 'sleep', CAST(400 AS BIGINT))"
 
 
 class Answer(NamedTuple):
@@ -42,18 +43,22 @@ class Answer(NamedTuple):
     fetched: int
 
 
+def started(folder: Path, shell: str) -> Terminal:
+    """One of Spark's shells, started by Headwater; all it writes lies in the folder."""
+    settings = sessions.settings(folder, f"-Duser.home={folder}")
+    del settings["spark.ui.showConsoleProgress"]  # a user's own setting: Headwater would leave progress to it
+    # Rows of running tasks are counted at each heartbeat.
+    given = {**settings, "spark.log.level": "ERROR", "spark.executor.heartbeatInterval": "1s"}
+    (folder / "conf").mkdir()
+    (folder / "conf" / "spark-defaults.conf").write_text("".join(f"{key} {given[key]}\n" for key in given))
+    return Terminal(python("headwater", shell), folder, environment(SPARK_CONF_DIR=str(folder / "conf")))
+
+
 class Shell:
     """``headwater spark-sql`` in a terminal."""
 
     def __init__(self, folder: Path) -> None:
-        settings = sessions.settings(folder, f"-Duser.home={folder}")
-        del settings["spark.ui.showConsoleProgress"]  # a user's own setting: Headwater would leave progress to it
-        # Rows of running tasks are counted at each heartbeat.
-        given = {**settings, "spark.log.level": "ERROR", "spark.executor.heartbeatInterval": "1s"}
-        (folder / "conf").mkdir()
-        (folder / "conf" / "spark-defaults.conf").write_text("".join(f"{key} {given[key]}\n" for key in given))
-        command = python("headwater", "spark-sql")
-        self.terminal = Terminal(command, folder, environment(SPARK_CONF_DIR=str(folder / "conf")))
+        self.terminal = started(folder, "spark-sql")
         self.terminal.until(re.compile(r"\nspark-sql \(default\)> $"), _SECONDS)
 
     def run(self, statement: str) -> Answer:
@@ -82,9 +87,9 @@ class Shell:
 
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    started = Shell(tmp_path_factory.mktemp("typed"))
-    yield started
-    started.terminal.close()
+    shell = Shell(tmp_path_factory.mktemp("typed"))
+    yield shell
+    shell.terminal.close()
 
 
 def typed_blocks(page: Path, home: Path) -> list[Block]:
@@ -134,15 +139,41 @@ def test_progress_is_a_line_that_goes_before_the_rows(shell: Shell) -> None:
     """In place of Spark's bar; nothing of it stays on the lines of the rows and of the prompt, and nothing follows."""
     shell.run("CREATE TABLE default.asleep USING delta AS SELECT id FROM range(0, 20, 1, 2)")
     before = len(shell.terminal.written)
-    slept = "reflect('java.lang.Thread', 'sleep', CAST(400 AS BIGINT))"
-    answer = shell.run(f"SELECT count(*) AS slept FROM default.asleep WHERE {slept} IS NOT NULL")
-    assert (answer.header.rstrip(), answer.rows) == ("slept", [["20"]])
+    answer = shell.run(f"SELECT count(*) AS slept FROM default.asleep WHERE {_SLEPT} IS NOT NULL")
+    assert (answer.header, answer.rows) == ("slept", [["20"]])
     written = shell.terminal.written[before:]
     shown = re.findall(r"\r(SELECT count\(\*\).*?)  [█░]{20} \d of \d+ tasks, 20 rows read, \d+ s", written)
     assert shown, written
     assert "[Stage" not in shell.terminal.written
     assert shell.terminal.stays_quiet(1.5)
     shell.run("DROP TABLE default.asleep")
+
+
+@pytest.mark.soak  # the usual run has the line in the SQL shell, and show_progress without a Spark
+def test_progress_in_the_python_shell(tmp_path: Path) -> None:
+    """One line with and without ``show_progress``, and no bar of Spark's."""
+    terminal = started(tmp_path, "pyspark")
+    prompt = re.compile(r"\n>>> $")
+    try:
+        terminal.until(prompt, _SECONDS)
+        terminal.type("import headwater")
+        terminal.until(prompt, _SECONDS)
+        query = f'spark.range(0, 20, 1, 2).where("{_SLEPT} IS NOT NULL").count()'
+        for call in ("", "shown = headwater.show_progress(spark); "):
+            began = len(terminal.written)
+            terminal.type(call + query)
+            found = terminal.until(prompt, _SECONDS).string
+            assert found.endswith(").count()\n20\n>>> ")
+            seconds = re.findall(
+                r"\rquery  [█░]{20} \d of \d+ tasks, (?:\d+ rows read, )?(\d) s", terminal.written[began:]
+            )
+            assert seconds
+            assert seconds == sorted(seconds)
+            assert all(seconds.count(each) <= 3 for each in seconds), "two lines, one over the other"
+            assert terminal.stays_quiet(1.5)
+        assert "[Stage" not in terminal.written
+    finally:
+        terminal.close()
 
 
 def test_what_a_statement_did_is_a_sentence(shell: Shell) -> None:

@@ -91,8 +91,11 @@ class Terminal:
 
 
 def on_screen(written: str) -> str:
-    """The lines that a terminal shows: what follows a carriage return writes over the line from its beginning."""
-    return "\n".join(_shown(line) for line in _ESCAPES.sub("", written).replace("\r\n", "\n").split("\n"))
+    """The lines that a terminal shows: what follows a carriage return writes over the line from its beginning. Spaces
+    at the end of a line do not show, but for the last one, in which somebody may type.
+    """
+    *lines, last = [_shown(line) for line in _ESCAPES.sub("", written).replace("\r\n", "\n").split("\n")]
+    return "\n".join([*(line.rstrip(" ") for line in lines), last])
 
 
 def _shown(line: str) -> str:

@@ -16,6 +16,8 @@ from headwater.basics.printable import printable
 PATIENCE = 1.0
 #: Seconds without a job after which a statement's work is over: between its jobs it plans and commits.
 GAP = 2.0
+#: The name of what nobody has named.
+UNNAMED = "query"
 _LONGEST_NAME = 100
 #: As much of a name as a narrow terminal shows, rather than a bar.
 _SHORTEST_NAME = 24
@@ -28,7 +30,7 @@ _BACKGROUND = "headwater auto-compaction"
 class Job:
     """A running job of Spark.
 
-    :param description: what the statement, or the program, called it.
+    :param description: what the statement, or the program, called it; empty if neither did.
     :param group: its job group, which is the run of a stream's jobs; empty if it has none.
     :param done: its tasks that are done; ``all``: those that are known.
     :param rows_read: by its tasks so far; Spark counts those that run every few seconds.
@@ -88,13 +90,13 @@ class Watch:
         """
         if now - self._last > GAP:
             self._began.clear()
-        found = [job for job in jobs if job.description and job.group != _BACKGROUND and job.group not in streams]
+        found = [job for job in jobs if job.group != _BACKGROUND and job.group not in streams]
         if not found:
             return None if now - self._last <= GAP else []
         self._last = now
         named: dict[str, list[Job]] = {}  # the jobs of one step have one description
         for job in found:
-            named.setdefault(one_line(job.description), []).append(job)
+            named.setdefault(one_line(job.description) or UNNAMED, []).append(job)
         # The steps of a statement are one work: it began with the first.
         began = {name: self._began.setdefault(_title(name), now) for name in named}
         works = [_work(name, of, now - began[name]) for name, of in named.items()]

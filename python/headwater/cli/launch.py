@@ -216,7 +216,7 @@ def asks_for_bar(spark: Any) -> bool:
     """
     command = str(spark._jvm.java.lang.System.getProperty("sun.java.command"))
     try:
-        return f"{_BAR_KEY}=" in command or _BAR_KEY in default_settings(spark_home())
+        return f"{_BAR_KEY}=true" in command or default_settings(spark_home()).get(_BAR_KEY) == "true"
     except RuntimeError:  # this Python has no Spark of its own
         return False
 
