@@ -31,7 +31,7 @@ def _handlers() -> Mapping[str, Handler[Any]]:
     from headwater.statements.registry import HANDLERS
 
     settle_by(SETTLER)
-    # Modules stay for as long as the process lives. Once: what a call has left in circles would stay, too.
+    # Modules stay for as long as the process lives. Once: what a call has left in cycles would stay as well.
     gc.freeze()
     gc.set_threshold(_NEW_OBJECTS)
     return HANDLERS

@@ -238,7 +238,7 @@ def test_spark_stops_while_a_compaction_runs(interpreted: tuple[Any, Path], tmp_
     time.sleep(2)
     (faults.folder / "before_write.wait").unlink()
     driver.process.wait(60)
-    _wait(lambda: "its auto-compaction ends, too" in driver.log)
+    _wait(lambda: "its auto-compaction ends as well" in driver.log)
     now = load_snapshot(f"{tmp_path}/t", LocalStore())
     live = set(now.files["path"].to_pylist())
     assert (now.version, len(live)) == (4, 4)

@@ -217,7 +217,7 @@ def test_a_table_that_is_made_again_at_its_place(configured: SqlCatalog, tmp_pat
     shutil.rmtree(table.path)
     made(tmp_path / "t")
     assert wait_for_maintenance(60)
-    assert "the metadata file of the entry is gone" in str(registration.state_of(str(table.path)).failure)
+    assert "the metadata file of the entry does not exist" in str(registration.state_of(str(table.path)).failure)
 
 
 def test_a_table_whose_snapshots_start_again(configured: SqlCatalog, tmp_path: Path) -> None:

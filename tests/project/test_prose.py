@@ -1,5 +1,6 @@
 """Habits of prose that a reader stumbles over, which a pattern can find: the documents and the texts of errors are free
-of them. CONTRIBUTING says how to write; this holds what once had to be corrected in many places.
+of them, and the package's comments and strings of some. CONTRIBUTING says how to write; this holds what once had to be
+corrected in many places.
 """
 
 from __future__ import annotations
@@ -63,6 +64,13 @@ HABITS = [
     Habit(r"\bin turns\b", "in turn, alternating", "They are measured in turns."),
     Habit(r"\b(null|none|empty) where\b", "null if", "The value is null where nobody set it."),
 ]
+#: Those that the sources of the package are free of as well.
+IN_SOURCES = [
+    habit
+    for habit in HABITS
+    if habit.instead
+    in ("also, as well, even", "as of the version after", "again", "is available", "anyway", "in turn, alternating")
+]
 
 
 def _texts() -> Iterator[tuple[str, str]]:
@@ -83,5 +91,16 @@ def test_no_text_has_a_habit(habit: Habit) -> None:
         f"{name}: …{text[max(0, match.start() - 30) : match.end() + 20]}… write: {habit.instead}"
         for name, text in _texts()
         for match in found.finditer(text)
+    ]
+    assert not lines
+
+
+@pytest.mark.parametrize("habit", IN_SOURCES, ids=lambda habit: habit.instead)
+def test_no_source_has_some_habits(habit: Habit) -> None:
+    found = re.compile(habit.pattern, re.IGNORECASE)
+    lines = [
+        f"{path.relative_to(ROOT).as_posix()}: {match[0]}, write: {habit.instead}"
+        for path in sorted((ROOT / "python/headwater").rglob("*.py"))
+        for match in found.finditer(path.read_text("utf-8"))
     ]
     assert not lines

@@ -230,7 +230,7 @@ def _internal(error: Exception, table: str | None = None) -> HeadwaterError:
     if isinstance(error, Py4JError):
         return HeadwaterError("DELTA_INTERNAL_ERROR", {"reason": "a call back to Spark failed"})
     if isinstance(error, MemoryError):
-        reason = f"the handler process has not enough memory ({error or 'no more was to be had'})"
+        reason = f"the handler process has not enough memory ({error or 'no more memory was available'})"
         return HeadwaterError("DELTA_INTERNAL_ERROR", {"reason": reason})
     if isinstance(error, RecursionError):
         return HeadwaterError("DELTA_INTERNAL_ERROR", {"reason": "an expression or value is nested too deeply"})

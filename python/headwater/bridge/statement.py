@@ -298,7 +298,7 @@ class Statement:
 
     def place(self, text: str) -> int:
         """Make an expression a user wrote available as ``hw_expr.`n` ``; returns n. Spark parses it by itself, so that
-        it can change nothing around it. Spark's own error, about the text alone, where it is none.
+        it can change nothing around it. Spark's own error, about the text alone, if it is not one.
         """
         if text not in self._placed:
             self._placed[text] = self._context.addText(text)
@@ -328,7 +328,7 @@ class Statement:
 
     def place_query(self, text: str) -> tuple[int, str]:
         """Make a query a user wrote available as ``hw_plan.`n` ``; n, and the schema (JSON) of its rows. Spark parses
-        it by itself; Spark's own error where it is none.
+        it by itself; Spark's own error if it is not one.
         """
         plan = self._context.addQuery(text)
         return plan, self._context.planSchema(plan)
@@ -383,7 +383,7 @@ class Statement:
 
     def condition(self, text: str, schema: str) -> Condition:
         """A condition a user wrote over columns of a schema (JSON), as Spark resolves it; Spark's own error, about the
-        text alone, where it is none.
+        text alone, if it is not one.
         """
         answer = _CHECKED_CONDITION.decode(self._context.checkCondition(text, schema))
         return Condition(decode(answer.predicate), None if answer.columns is None else frozenset(answer.columns))

@@ -262,7 +262,7 @@ def _introduce(console: Console, statement: Statement) -> None:
 
 
 def _show(console: Console, result: DataFrame, rows: Sequence[Any], shown: list[str]) -> None:
-    """Print rows as a table; a single wide row, one column a line."""
+    """Print rows as a table; a single wide row, one column per line."""
     columns = shown or result.columns
     if len(rows) == 1 and len(columns) > 5:
         table = Table("column", "value")

@@ -238,7 +238,7 @@ def _spark() -> Iterator[Finding]:
     except RuntimeError as error:
         if _has("pyspark-client"):
             found = "pyspark-client alone, which connects to servers and cannot run Spark here"
-            yield Finding("Spark", NOTE, found, f"To run Spark here, too: {_install('headwater[spark]')}")
+            yield Finding("Spark", NOTE, found, f"To run Spark here as well: {_install('headwater[spark]')}")
         else:
             found, _, advice = str(error).partition(". ")
             yield Finding("Spark", WRONG, found, f"{advice}.")
@@ -337,7 +337,7 @@ def _settings() -> Iterator[Finding]:
         advice += f"For Spark's own commands, add both: {'; '.join(missing)}"
         yield Finding("settings", NOTE, f"{path} does not have the two lines", advice)
     else:
-        yield Finding("settings", WRONG, f"{path} has one of the two lines", f"Add the other, too: {missing[0]}")
+        yield Finding("settings", WRONG, f"{path} has one of the two lines", f"Add the other as well: {missing[0]}")
     for jar in launch.items_of(settings.get("spark.jars")):
         if "headwater" in Path(jar).name and "://" not in jar and not Path(jar.removeprefix("file:")).is_file():
             advice = "Name the path that headwater jar prints."
@@ -480,7 +480,7 @@ def _local(path: str) -> Iterator[Finding]:
 
 
 def _promise(store: object, probe: Path, kind: str) -> Finding:
-    """Whether a file is created only where there is none."""
+    """Whether a file is created only if there is none."""
     from headwater.basics.errors import HeadwaterError
 
     where = f"{probe.parent} ({kind})"
@@ -500,7 +500,7 @@ def _promise(store: object, probe: Path, kind: str) -> Finding:
     if _OVER_OBJECTS.fullmatch(kind):
         advice = "Other machines may see other files. Let Spark reach the store by its own URI, such as s3a:."
         return Finding("store", WARNING, f"{where} is an object store behind a mount", advice)
-    return Finding("store", OK, f"{where} creates a file only where there is none")
+    return Finding("store", OK, f"{where} creates a file only if it does not exist")
 
 
 def _file_system(path: str) -> str:
@@ -559,7 +559,7 @@ def _table(path: str) -> Iterator[Finding]:
         elif error.condition == "HEADWATER_COMMAND_NEEDS_PATH":
             yield Finding("table", NOTE, error.text)
         elif error.condition in ("HEADWATER_COMMAND_NEEDS_FILE_SYSTEM", "DELTA_FILE_ACCESS_FAILED"):
-            yield Finding("table", WARNING, error.text, "Spark may reach it all the same.")
+            yield Finding("table", WARNING, error.text, "Spark may still be able to reach it.")
         else:
             yield Finding("table", WRONG, f"[{error.condition}] {error.text}")
         return

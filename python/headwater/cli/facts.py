@@ -186,7 +186,7 @@ def _log_file(file: FileInfo, kind: str, version: str | None, name: str | None =
 
 
 def actions(store: Store, path: str, version: int) -> list[dict[str, Any]]:
-    """The actions of a commit, as they are in the log, those that the protocol does not know, too.
+    """The actions of a commit, as they are in the log, even those that the protocol does not know.
 
     :raises HeadwaterError: ``DELTA_TABLE_NOT_FOUND``, ``DELTA_VERSION_NOT_FOUND``, ``DELTA_INVALID_COMMIT``.
     """

@@ -267,7 +267,7 @@ def _point(version: int | None, timestamp: str | None) -> tuple[int | None, str 
 
 @app.command(rich_help_panel=_SETUP)
 def doctor(
-    path: Annotated[str | None, typer.Argument(help="The folder of a table, or where one is to be.")] = None,
+    path: Annotated[str | None, typer.Argument(help="The folder of a table, or the folder for a new one.")] = None,
     as_json: _Json = False,
 ) -> None:
     """Check what Headwater needs: Python, packages, Java, Spark, JAR, settings, handler, and the store of a path.

@@ -2,7 +2,7 @@
 
 Owns how text that others wrote reaches a terminal or a pipe. Promises: no control character of a name, path or value
 is printed as it is, so no table can move a cursor, colour a screen or turn a line around; JSON is UTF-8, and valid
-whatever a log holds; a table that goes to a pipe has one line a row.
+whatever a log holds; a table that goes to a pipe has one line per row.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 
 
 def console() -> Console:
-    """Standard output: as wide as the terminal, or as any row where it is none."""
+    """Standard output: as wide as the terminal, or as any row if it is not one."""
     return Console(width=_WIDE, soft_wrap=True) if is_pipe() else Console()
 
 

@@ -199,7 +199,7 @@ class _Group:
         return outcome
 
     def _give_up(self, error: Exception) -> bool:
-        """Step 6; True where the group is committed all the same, as another has finished it."""
+        """Step 6; True if the group is committed anyway, because another process has finished it."""
         if self._decided("aborted", error) == "aborted":
             return False
         for member in self._others:

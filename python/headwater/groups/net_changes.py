@@ -50,7 +50,7 @@ class DeletedRows:
 
 @dataclass(frozen=True)
 class Missing:
-    """Changes that are to be recorded in change data files, too: all rows of some files were inserted, and rows of
+    """Changes that must be recorded in change data files as well: all rows of some files were inserted, and rows of
     others deleted.
     """
 
@@ -59,7 +59,7 @@ class Missing:
 
 
 def check(contents: Sequence[Content], before: StructType, after: StructType, table: str) -> None:
-    """Refuse the last of several statements where the change data of all could not be had.
+    """Refuse the last of several statements if the change data of all cannot be computed.
 
     :param before: the columns of the version that was read; ``after``: those after the last statement.
     :param table: for people.

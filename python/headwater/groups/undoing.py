@@ -1,7 +1,7 @@
 """Undoing a commit of a group that was aborted.
 
 Owns :func:`undo`: a commit that gives a table the files, metadata and application versions back that it had before
-another one. It is made on the newest version, whatever was committed meanwhile, and computed anew where it loses a
+another one. It is made on the newest version, whatever was committed meanwhile, and computed again if it loses a
 race. Follows the protocol's chapters "Add File and Remove File" and "Change Metadata". Promise: it takes back nothing
 that another commit has built on; where one has, or where the table takes no removals, nothing is done, and who asks is
 told.
@@ -72,7 +72,7 @@ def undo(table_path: str, store: Store, version: int, group_id: str) -> int | No
             by = newest.version + 1
             break
     else:
-        raise OSError(f"{table_path}: version {version} could not be undone, as others committed all the time")
+        raise OSError(f"{table_path}: version {version} could not be undone, because other writers kept committing")
     groups.note(table_path, store, group_id, "undone", by)
     return by
 

@@ -114,7 +114,7 @@ def bring_up(catalog: Catalog, name: tuple[str, ...], content: Mapping[str, Any]
             continue
         except FileNotFoundError as error:
             raise NotOurs(
-                f"the metadata file of the entry is gone ({error}). Drop the entry, and the next commit makes it again"
+                f"the metadata file of the entry does not exist ({error}). Drop the entry; the next commit creates it"
             ) from None
         if _is_superseded(entry, wanted):
             catalog.drop_table(name)

@@ -52,7 +52,7 @@ class DataFile(NamedTuple):
 
     :param path: relative to the table, not URL-encoded.
     :param values: partition values by column, as a log of Delta has them.
-    :param deleted: the positions of its deleted rows; None where there are none.
+    :param deleted: the positions of its deleted rows; None if there are none.
     """
 
     path: str
@@ -73,7 +73,7 @@ class Snapshot(NamedTuple):
 
 
 def metadata_file(store: Store, table: str) -> str | None:
-    """The newest metadata file in the folder of a table; None where there is none.
+    """The newest metadata file in the folder of a table; None if there is none.
 
     Tables without a catalog number their files ``v<n>``, and the newest one counts, even if the hint names an older
     one. Catalogs have names and numbers of their own, so these cannot be compared with the others.
@@ -104,7 +104,7 @@ def metadata_file(store: Store, table: str) -> str | None:
     if without_catalog and _HINT in listed:
         hinted = store.read(f"{folder}/{_HINT}").strip()
         if hinted.isdigit() and int(hinted) > number:
-            raise Damaged(f"{folder}/v{int(hinted)}.metadata.json", f"it is gone, and {_HINT} names it")
+            raise Damaged(f"{folder}/v{int(hinted)}.metadata.json", f"it does not exist, but {_HINT} names it")
     for name in of_catalog[max(of_catalog)] if without_catalog and of_catalog else ():
         if Table(store, table, f"{folder}/{name}").updated > Table(store, table, f"{folder}/{newest}").updated:
             raise NotDelta(
@@ -208,7 +208,7 @@ class Table:
 
     def _manifests(self, snapshot: Mapping[str, Any]) -> list[dict[str, Any]]:
         if "manifest-list" not in snapshot:
-            raise NotDelta("its snapshot has no manifest list, as those of old writers; rewrite its manifests first")
+            raise NotDelta("its snapshot has no manifest list, as with old writers; rewrite its manifests first")
         return self._records(snapshot["manifest-list"])
 
     def _entries(self, manifests: Iterable[Mapping[str, Any]], between: Callable[[], None]) -> Iterator[_Entry]:

@@ -1,7 +1,7 @@
 """One version: the actions of its commit, and how it changed the table's definition.
 
 Owns what the page shows of a single commit. Promise: a damaged line is shown as it is, with what is wrong; the others
-are shown all the same.
+are shown anyway.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ def differences(checksum: Checksum, log: Checksum) -> list[str]:
         "properties": (theirs.configuration, ours.configuration),
     }
     return [
-        f"{name} {_shown(theirs)}, where the log gives {_shown(ours)}"
+        f"{name} {_shown(theirs)}, but the log gives {_shown(ours)}"
         for name, (theirs, ours) in sides.items()
         if theirs is not None and theirs != ours
     ]

@@ -212,7 +212,7 @@ def z85_decode(text: str) -> bytes:
     if len(encoded) % 5:
         raise ValueError("Z85 text has a multiple of five characters")
     if encoded.translate(None, _Z85):
-        raise ValueError("a character is none of Z85")
+        raise ValueError("a character does not belong to Z85")
     return base64.b85decode(encoded.translate(_TO_B85))
 
 

@@ -25,11 +25,11 @@ from headwater.log.memory_estimates import BLOCK_BYTES, DERIVED_BYTES, Holding
 from headwater.protocol.action_shapes import ADD, DELETION_VECTOR, REMOVE, Shape, text_map
 from headwater.protocol.actions import AddFile, DeletionVector
 
-#: One row a live file. ``path`` as in the log, ``partition_values`` by physical name, sizes in bytes, times in
+#: One row per live file. ``path`` as in the log, ``partition_values`` by physical name, sizes in bytes, times in
 #: milliseconds.
 FILE_SCHEMA = ADD.arrow_schema(without=("data_change",))
 
-#: One row a tombstone.
+#: One row per tombstone.
 TOMBSTONE_SCHEMA = REMOVE.arrow_schema(without=("stats", "tags"))
 
 #: Tables without a row; to build one takes longer than to parse a small commit.

@@ -25,7 +25,8 @@ engines see each table's commit as soon as it is in the log.
 *Trust.* A log may say anything. Paths in it are those within the store that the log itself is in, whatever its scheme
 is called; none leads out of it. Which tables a group has is believed of the coordinator's own log alone, and a staged
 file is published only if it says itself that it is of this group and this coordinator, beside the log it is for;
-only what says so itself is undone, too. So who may not write to a table has nothing put there by those who may.
+only a table that says so itself is undone as well. So a user without the right to write to a table cannot have others
+write to it.
 """
 
 from __future__ import annotations
@@ -348,7 +349,7 @@ def record_of(table_path: str, store: Store, group: Group) -> Group | None:
 
 
 def published_version(store: Store, group_id: str, path: str, since: int) -> int | None:
-    """The version of a table that is its commit of a group; None where there is none of ``since`` or after."""
+    """The version of a table that is its commit of a group; None if there is none of ``since`` or after."""
     found = _commit_of(store, group_id, path, listed(store, path, since)[0])
     return None if found is None else found[0]
 

@@ -123,7 +123,7 @@ class SnapshotCache:
             try:
                 self._refresh(entry, table_path, store)
             except Exception as error:  # the next reader past the limit gets the error
-                _LOG.warning("%s could not be brought up to date behind a reader: %s", table_path, error)
+                _LOG.warning("%s could not be refreshed in the background: %s", table_path, error)
             finally:
                 entry.refreshing.release()
 

@@ -2,7 +2,7 @@
 
 Owns the choice, as functions of a snapshot, the commits before it and what lies below the table. Paths are decoded and
 relative to the table. Follows the protocol's chapters "Data Files", "Deletion Vectors", "Add CDC File" and "Add File
-and Remove File". Promises: a file stays that the newest version or an unexpired tombstone names, be it as data or for
+and Remove File". Promises: a file stays that the newest version or an unexpired tombstone names, whether as data or for
 its deletion vector; so does one that is not older than the retention, and one in a hidden folder, other than that of
 change data and those of partitions. What belongs to another table below this one stays. No path leads out of the table.
 A log may name a file of the table in a way that does not show that it is one: through a link, by another scheme, with
@@ -31,7 +31,7 @@ from headwater.protocol.file_names import LOG_DIRECTORY
 from headwater.protocol.partition_paths import escape_name
 from headwater.stores import FileInfo, Tree
 
-#: Folders whose names begin as those of hidden ones do, and which hold files of the table all the same.
+#: Folders whose names begin like those of hidden folders, but which contain files of the table.
 _NOT_HIDDEN = ("_change_data", "_delta_index")
 _ICEBERG_FOLDER = "metadata"
 #: A scheme, and whose it is.

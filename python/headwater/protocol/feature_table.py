@@ -22,7 +22,7 @@ What each feature of the Delta protocol needs, and what Headwater does with a ta
 never prevent reading. A feature that is not in this table is refused by its name.
 
 *Versions* are the lowest reader and writer versions of a table with the feature. *May be dropped* says whether
-`ALTER TABLE … DROP FEATURE` takes the feature away; Headwater does so for the features that it writes.
+Headwater's `ALTER TABLE … DROP FEATURE` can remove the feature.
 
 | feature | of | versions | requires | switched on by | read | written | may be dropped | what Headwater does |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |

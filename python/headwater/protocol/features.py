@@ -111,7 +111,7 @@ _SHREDDING_NOTE = (
     "Reads shredded values. While shredding is on, a writer may shred or not; Headwater leaves it to Spark."
 )
 _GEOSPATIAL_NOTE = (
-    "Reads and writes GEOMETRY and GEOGRAPHY in the coordinate reference systems that Spark knows; files have no "
+    "Reads and writes GEOMETRY and GEOGRAPHY in the coordinate reference systems that Spark supports; files have no "
     "statistics of them."
 )
 
@@ -205,7 +205,7 @@ FEATURES: Mapping[str, Feature] = {
             own_domains=(ROW_TRACKING_DOMAIN,),
             file_fields=("base_row_id", "default_row_commit_version"),
             writes=True,
-            note="Gives row ids, and keeps them in rows that are written again.",
+            note="Gives row ids, and keeps them in rewritten rows.",
         ),
         Feature(
             "timestampNtz",
@@ -226,8 +226,8 @@ FEATURES: Mapping[str, Feature] = {
             droppable=True,
             reads=True,
             writes=True,
-            note="Writes them while `delta.checkpointPolicy` is `v2`, else classic checkpoints of one part. "
-            "A checkpoint shares sidecars with the one before it.",
+            note="Writes them while `delta.checkpointPolicy` is `v2`, otherwise classic checkpoints of one part. "
+            "A checkpoint shares sidecars with the previous one.",
         ),
         Feature(
             CATALOG_MANAGED,
@@ -251,7 +251,7 @@ FEATURES: Mapping[str, Feature] = {
             requires=("columnMapping",),
             switches=(properties.ICEBERG_COMPAT_V1,),
             writes=True,
-            note="Keeps its rules for data files and schema; writes no metadata of Iceberg.",
+            note="Enforces its rules for data files and schema; writes no Iceberg metadata.",
         ),
         Feature(
             "icebergCompatV2",
@@ -259,7 +259,7 @@ FEATURES: Mapping[str, Feature] = {
             requires=("columnMapping",),
             switches=(properties.ICEBERG_COMPAT_V2,),
             writes=True,
-            note="Iceberg metadata follows each commit where `delta.universalFormat.enabledFormats` asks for it.",
+            note="Iceberg metadata follows each commit if `delta.universalFormat.enabledFormats` is `iceberg`.",
         ),
         Feature(
             "icebergCompatV3",
@@ -267,7 +267,7 @@ FEATURES: Mapping[str, Feature] = {
             requires=("columnMapping", "rowTracking"),
             switches=(properties.ICEBERG_COMPAT_V3,),
             writes=True,
-            note="Keeps its rules for data files and schema; writes no metadata of Iceberg.",
+            note="Enforces its rules for data files and schema; writes no Iceberg metadata.",
         ),
         Feature(
             "clustering",
@@ -289,7 +289,7 @@ FEATURES: Mapping[str, Feature] = {
             droppable=True,
             own_properties=properties.IN_COMMIT_TIMESTAMPS_SINCE,
             writes=True,
-            note="Each commit holds its timestamp; time travel and the history use it.",
+            note="Each commit contains its timestamp; time travel and the history use it.",
         ),
         Feature(
             "typeWidening",
@@ -343,7 +343,7 @@ FEATURES: Mapping[str, Feature] = {
             droppable=True,
             own_properties=(properties.PROTECTED_BEFORE,),
             writes=True,
-            note="Log cleanup takes all versions before `delta.requireCheckpointProtectionBeforeVersion`, or none.",
+            note="Log cleanup deletes all versions before `delta.requireCheckpointProtectionBeforeVersion`, or none.",
         ),
         Feature(
             MATERIALIZED_PARTITIONS,

@@ -71,7 +71,7 @@ LogFileName = CommitName | ChecksumName | CompactionName | CheckpointName
 
 
 def parse_name(name: str) -> LogFileName | None:
-    """What a file name in the log directory means; None where it is none of the protocol's."""
+    """What a file name in the log directory means; None if it is not one of the protocol's."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None

@@ -73,7 +73,7 @@ def parse_interval(text: str) -> int:
 def parse_bytes(text: str) -> int:
     """Bytes of a size like ``134217728`` or ``128mb``.
 
-    :raises ValueError: where it is none.
+    :raises ValueError: if it is not one.
     """
     match = _BYTES.fullmatch(text.strip())
     if not match:

@@ -40,7 +40,7 @@ T = TypeVar("T")
 class TableDefinition:
     """A table's protocol and metadata at one version.
 
-    :param clustering_domain: the live domain that names the clustering columns; None where there is none. Definitions
+    :param clustering_domain: the live domain that names the clustering columns; None if there is none. Definitions
         are equal without it: it decides where rows lie, and not what a file means.
     """
 
@@ -161,7 +161,7 @@ class TableDefinition:
 
     @cached_property
     def has_partition_columns_in_files(self) -> bool:
-        """Whether data files have the partition columns, too.
+        """Whether data files also have the partition columns.
 
         The feature asks for it wherever it is supported, and Iceberg compatibility where it is active, whatever the
         property ``delta.writePartitionColumnsToParquet`` says; without them, the property decides.

@@ -44,7 +44,7 @@ def aggregate_from_log(
     :param aggregates: ``("count", None)`` for ``count(*)``, else ``("count" | "min" | "max", path)``, the names that
         lead to the column.
     :param predicates: predicates over partition columns, all of which a row must meet.
-    :returns: the group columns by their names, then one column an aggregate, in order: counts as int64, others in the
+    :returns: the group columns by their names, then one column per aggregate, in order: counts as int64, others in the
         column's type.
     """
     try:

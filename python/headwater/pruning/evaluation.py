@@ -5,7 +5,7 @@ protocol's chapter "Per-file Statistics". Promises:
 
 1. No file is dropped that holds a row for which the predicate is true, as Spark evaluates it: three-valued logic, NaN
    above everything, strings in the order of their UTF-8 bytes.
-2. What is not known, be it a predicate, a type, a statistic or a value, keeps the file.
+2. If anything is unknown (a predicate, a type, a statistic or a value), the file is kept.
 
 Each question is "may the predicate come out as true (or false, or null) for some row of the file?". Negation swaps
 true and false, so a bound is never wrong under a NOT, at any depth.
@@ -325,7 +325,7 @@ def _like(x: Bounds, pattern: str, escape: str, outcome: Outcome) -> Mask:
 
 
 def _successor(prefix: str) -> str | None:
-    """The smallest string after all that start with ``prefix``; ``None`` where there is none."""
+    """The smallest string after all that start with ``prefix``; ``None`` if there is none."""
     for i in range(len(prefix) - 1, -1, -1):
         code = ord(prefix[i])
         if code < 0x10FFFF:

@@ -13,7 +13,7 @@ from headwater.schema.walk import held
 
 
 def describe_difference(declared: StructType, existing: StructType) -> list[str]:
-    """One line a disagreement, in the existing schema's order, then what is only declared, then a changed order
+    """One line per disagreement, in the existing schema's order, then what is only declared, then a changed order
     of columns.
     """
     return _structs(declared, existing, ())

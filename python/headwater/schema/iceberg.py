@@ -291,7 +291,7 @@ def _check_new_type_changes(before: TableDefinition | None, after: TableDefiniti
 
 
 def _can_widen(old: DataType, new: DataType) -> bool:
-    """Whether Iceberg, too, reads values of one type as another."""
+    """Whether Iceberg also reads values of one type as another."""
     match old, new:
         case PrimitiveType(a), PrimitiveType(b) if a in INTEGERS and b in INTEGERS:
             return INTEGERS.index(a) <= INTEGERS.index(b)

@@ -58,7 +58,7 @@ def check_enabling(schema: StructType, table_path: str) -> None:
 
 def max_column_id(configuration: Mapping[str, str], schema: StructType) -> int:
     """The highest id ever given: the table property, or the schema's highest where that is more or the property
-    missing. Nested ids count, too.
+    missing. Nested ids count as well.
     """
     highest = properties.MAX_COLUMN_ID.of(configuration)
     for _, field in all_fields(schema):
@@ -75,7 +75,7 @@ def assign(
     :param max_id: the table's ``delta.columnMapping.maxColumnId``, 0 for a new table.
     :param keep_names: name a column by its logical name instead of ``col-<uuid>``: for a table that turns mapping on
         and whose files have those names already.
-    :param nested: whether elements, keys and values get ids, too, after all fields (:data:`NESTED_IDS`).
+    :param nested: whether elements, keys and values also get ids, after all fields (:data:`NESTED_IDS`).
     :raises HeadwaterError: ``HEADWATER_COLUMN_IDS_EXHAUSTED``.
     """
     counter = _Assignment(max_column_id({properties.MAX_COLUMN_ID.name: str(max_id)}, schema), keep_names)

@@ -186,7 +186,7 @@ def _names(node: exp.Expr) -> Sequence[str]:
 
 
 def _literal(node: exp.Expr, kind: DataType) -> Literal:
-    """A literal as a value of the column's type, where comparing as that type is what Spark does, too."""
+    """A literal as a value of the column's type, if Spark also compares as that type."""
     name = kind.to_json()
     if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.is_string:
         if _TYPED.get(node.to.this) != name:

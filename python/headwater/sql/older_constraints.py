@@ -71,7 +71,7 @@ def _without_checks(text: str, found: Sequence[Token], start: int, end: int) -> 
 
 
 def _items(found: Sequence[Token], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The parts of a list between commas. The brackets of types count, too."""
+    """The parts of a list between commas. The brackets of types count as well."""
     first, angles, at = start, 0, start
     while at < end:
         if not found[at].is_string and set(found[at].value) <= {"<", ">"}:

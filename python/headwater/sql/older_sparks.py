@@ -28,7 +28,7 @@ _OPENING, _CLOSING = TokenType.L_PAREN, TokenType.R_PAREN
 
 
 def for_spark(text: str, spark_version: str | None) -> str | None:
-    """The statement as this Spark parses it; None where there is none of these forms in it, or this Spark knows them.
+    """The statement as this Spark parses it; None if there is none of these forms in it, or this Spark knows them.
 
     :param spark_version: None for the newest.
     :raises HeadwaterError: ``HEADWATER_NEEDS_NEWER_SPARK`` for a form that has no other words.

@@ -47,13 +47,13 @@ READS = (
 #: Of a table as a stream's source.
 STREAMS = (
     Option("maxFilesPerTrigger", "the most files of a micro-batch"),
-    Option("maxBytesPerTrigger", "about the most bytes of a micro-batch, such as 10m"),
+    Option("maxBytesPerTrigger", "approximately the most bytes of a micro-batch, such as 10m"),
     Option("wholeCommits", "true: a micro-batch never ends within a commit"),
-    Option("ignoreDeletes", "true: the stream passes over commits that only delete rows"),
-    Option("ignoreChanges", "true: the stream reads what a commit adds although it deletes rows too"),
+    Option("ignoreDeletes", "true: the stream skips commits that only delete rows"),
+    Option("ignoreChanges", "true: the stream reads what a commit adds even if it also deletes rows"),
     Option("ignoreFileDeletion", "an older name for both of these"),
-    Option("skipChangeCommits", "true: commits that change rows are left out"),
-    Option("failOnDataLoss", "false: the stream continues if versions that it needs are gone"),
+    Option("skipChangeCommits", "true: the stream skips commits that change rows"),
+    Option("failOnDataLoss", "false: the stream continues if versions that it needs no longer exist"),
     Option("excludeRegex", "files whose path matches are left out"),
     Option("schemaTrackingLocation", "where the stream keeps the schemas that it has read"),
     Option("schemaLocation", "a shorter name for schemaTrackingLocation"),
@@ -67,10 +67,11 @@ STREAMS = (
 WRITES = (
     Option("mergeSchema", "true: the write may add columns"),
     Option(
-        "overwriteSchema", "true: an overwrite may replace the columns; properties, constraints and ids of columns stay"
+        "overwriteSchema",
+        "true: an overwrite may replace the columns; properties, constraints and ids of columns are kept",
     ),
     Option("userMetadata", "a text for the history"),
-    Option("optimizeWrite", "true or false: whether rows are gathered into few, large files"),
+    Option("optimizeWrite", "true or false: whether rows are gathered into a few large files"),
     Option("dataChange", "false: the write only rearranges rows"),
     Option("compression", "the codec of data files"),
     Option("maxRecordsPerFile", "the most rows of a data file"),
@@ -97,7 +98,7 @@ KEYED_WRITES = (
 )
 #: Spark's own options that act on a table's files or queries.
 SPARKS = (
-    Option("path", "where the table is"),
+    Option("path", "the location of the table"),
     Option("checkpointLocation", "where a stream keeps its progress"),
     Option("queryName", "the name of a stream"),
     Option("asyncProgressTrackingEnabled", "refused: a batch would be in the table before its offsets are written"),
@@ -105,7 +106,7 @@ SPARKS = (
     Option("datetimeRebaseMode", "how old dates in Parquet files are read"),
     Option("int96RebaseMode", "how old timestamps in Parquet files are read"),
     Option("ignoreCorruptFiles", "true: a query skips files that it cannot read"),
-    Option("ignoreMissingFiles", "true: a query skips files that are gone"),
+    Option("ignoreMissingFiles", "true: a query skips missing files"),
 )
 #: Of Delta Lake's readers and writers; they do nothing here.
 UNUSED = (
@@ -167,8 +168,8 @@ def markdown() -> str:
         "",
         "A misspelt option, such as `mergeSchem`, `versionAsOff` or `merge-schema`, is an error that names the option "
         "that was probably meant. `WITH`, streams and [writes by keys](guides/upsert.md) refuse any name that is not "
-        "listed. DataFrames accept other names, as a job may give one set of options to several formats; each such "
-        "name gets one warning in the log. Names with a dot are settings of a file system (`fs.s3a.endpoint`), of "
+        "listed. DataFrames accept other names, because a job may pass one set of options to several formats; each "
+        "such name gets one warning in the log. Names with a dot are settings of a file system (`fs.s3a.endpoint`), of "
         "Parquet (`parquet.block.size`) or of another layer, and are always accepted.",
         "",
         "Options `delta.*` of a writer are [table properties](properties.md) of the table that it creates, as in "

@@ -78,7 +78,7 @@ class Store(ABC):
     """
 
     #: Whether all sessions share the store. One that they do not share acts with the rights of the session that it was
-    #: opened for. Its first call must come from that session's statement. After that, other threads may use it, too,
+    #: opened for. Its first call must come from that session's statement. After that, other threads may use it as well,
     #: even when the statement has ended, as post-commit maintenance does.
     is_shared = True
     #: What it is reached with beyond what the session has, as far as that tells users apart: what one has read is given

@@ -27,7 +27,7 @@ def read_footer(store: Store, path: str, size: int) -> pq.FileMetaData:
     :raises pyarrow.ArrowInvalid: the file is not Parquet, or of another size; whatever Arrow says of it.
     """
     if not isinstance(size, int) or size < _LENGTH.size:
-        raise pa.ArrowInvalid(f"by the log it has {size} bytes, too few for a Parquet file")
+        raise pa.ArrowInvalid(f"according to the log it has {size} bytes, too few for a Parquet file")
     length = min(size, _TAIL_BYTES)
     tail = store.read_range(path, size - length, length)
     if length < size and len(tail) >= _LENGTH.size:

@@ -1,6 +1,6 @@
 """Facts about the schemes for which Hadoop has a file system.
 
-Owns, for each, how a commit is created where there is none, in one step (:class:`Promise`), the connector that Spark
+Owns, for each, how a commit is created if there is none, in one step (:class:`Promise`), the connector that Spark
 needs for it, and what to do where no such step is promised. What none of them says about a scheme is that it can be
 read only. The table in docs/stores.md says the same, and which servers it was tried on; a test compares the two.
 
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 
 class Promise(Enum):
-    """How a file is created only where there is none; the value says what the server is asked to keep."""
+    """How a file is created only if there is none; the value says what the server is asked to keep."""
 
     #: The name node renames a file where nothing has the new name, or refuses.
     NAME_NODE = "a rename that does not replace"
@@ -23,7 +23,7 @@ class Promise(Enum):
     MOUNTED = "the promise of the file system that the path leads to"
     #: An object is created on the condition that there is none.
     CONDITION = "the condition of a create (If-None-Match: *)"
-    #: The same; the server decides at the end of the create, and the client looks at its beginning, too.
+    #: The same; the server decides at the end of the create, and the client also checks at its beginning.
     GENERATION = "the condition of a create (ifGenerationMatch=0)"
     #: A file is written under a name of its own, and renamed on the condition that nothing has the new name.
     RENAME = "the condition of a rename (If-None-Match: *)"

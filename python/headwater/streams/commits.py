@@ -73,7 +73,7 @@ class StreamCommit:
 
     @property
     def removed(self) -> str | None:
-        """The path of a file that it removes by a change of data; None where there is none."""
+        """The path of a file that it removes by a change of data; None if there is none."""
         return self._changing[1]
 
     @cached_property

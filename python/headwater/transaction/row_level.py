@@ -95,7 +95,7 @@ class Marks:
     ) -> WinningCommit:
         """Carry the marks over to the files as a winner left them, where it marked other rows of them.
 
-        :param disputed: canonical paths of files where that is a conflict all the same.
+        :param disputed: canonical paths of files in which that is a conflict nevertheless.
         :returns: what of the winner is still to be checked: without what it did to these files.
         """
         added = {canonical_path(file.path): file for file in winner.adds if file.deletion_vector is not None}

@@ -146,7 +146,7 @@ def test_a_hook_that_hangs_delays_one_commit_by_its_deadline(tmp_path: Path, cap
     with caplog.at_level(logging.WARNING):
         assert [write(tmp_path / "t", statement) for _ in range(2)] == [1, 2]
     assert "took longer than 0.05 s" in caplog.text
-    assert "still looks at an earlier commit" in caplog.text
+    assert "still busy with an earlier commit" in caplog.text
     wrong = RecordingStatement({"spark.headwater.hooks": "slow", "spark.headwater.hooks.deadlineSeconds": "soon"})
     with pytest.raises(HeadwaterError, match="positive number of seconds"):
         write(tmp_path / "t", wrong)

@@ -69,7 +69,7 @@ def test_a_table_that_exists_does_not_get_them(writes, way, statement, caplog):
     found = open_snapshot(path, statement)
     assert found.metadata.configuration.get("delta.appendOnly", "false") == "false"
     assert "rowTracking" not in (found.protocol.writer_features or ())
-    assert "the option delta.appendOnly has no effect, as the table exists" in caplog.text
+    assert "the option delta.appendOnly has no effect, because the table already exists" in caplog.text
     for wrong, condition in (("delta.nope", "DELTA_UNKNOWN_CONFIGURATION"), ("delta.appendOnly", "DELTA_INVALID_PROP")):
         with pytest.raises(HeadwaterError, match=condition):
             ways[way]({wrong: "maybe"})

@@ -31,7 +31,7 @@ class WriteSpecification(Answer, kw_only=True):
     :param query: the rows, as SQL.
     :param schema: the columns as the files have them; without columns, the query runs and nothing is written.
     :param partition_by: the names of the partition columns, as the files have them.
-    :param partitions_in_files: the names of those that the files contain, too, after their other columns.
+    :param partitions_in_files: the partition columns that the files contain as well, after their other columns.
     :param statistics: the paths of the leaf columns whose statistics are read from the files' footers.
     :param settings: Spark's settings of a job that is not small.
     :param options: options of the Parquet writer.

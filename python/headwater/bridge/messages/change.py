@@ -67,13 +67,13 @@ class ChangeRequest(Request, kw_only=True):
     :param source_bytes: the source's size by Spark's estimate, before it is optimised, but at least what the rows take
         that the source may multiply to.
     :param source_is_scan: whether the source only reads files, so that reading it again costs little.
-    :param condition: the number of the condition; None where there is none.
+    :param condition: the number of the condition; None if there is none.
     :param condition_deterministic: whether it is true for the same rows whenever it is evaluated.
     :param condition_text: the condition as the user wrote it.
     :param condition_columns: the target's columns that it is about.
     :param conjuncts: the condition's parts.
     :param runs_python: whether there are Python functions, which Spark runs for every row, before any condition.
-    :param reads_target_elsewhere: whether the source or a subquery reads the target, too.
+    :param reads_target_elsewhere: whether the source or a subquery also reads the target.
     """
 
     table: str

@@ -75,7 +75,7 @@ class WriteRequest(Request, kw_only=True):
     :param reads_table: whether the rows are computed from the table's newest version.
     :param rows_are_fixed: whether there are rows among them whose origin is not known, such as those of a checkpoint:
         computed again, they are the same.
-    :param options: the writer's options; ``replaceWhere`` among them is a user's, too.
+    :param options: the writer's options; a user may give ``replaceWhere`` among them.
     """
 
     table: str

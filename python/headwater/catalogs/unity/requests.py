@@ -1,7 +1,7 @@
 """Requests to a Unity Catalog server: JSON over HTTP, and what each answer says about whether something was done.
 
 Owns :class:`Api`. Source: the public specification of the interface, ``api/delta.yaml`` of unitycatalog. Promises: each
-request is made once, but for a token that the server does not take, where another may be had.
+request is made once, but for a token that the server does not take, if another one can be obtained.
 :class:`~headwater.catalogs.interface.NotProposed` and its kinds mean that the server did nothing: it was not reached,
 or said so; :class:`~headwater.catalogs.interface.Unanswered` is all else. Redirections are not followed, so that a
 token goes to no other host. Texts of a server are shortened, and hold no token.
@@ -99,7 +99,7 @@ class Api:
     def call(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, query: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
-        """The answer's JSON object; empty where there is none.
+        """The answer's JSON object; empty if there is none.
 
         :param path: below the interface's prefix, its parts escaped (:func:`escaped`).
         :raises CatalogFailure: as the module promises.
@@ -118,7 +118,7 @@ class Api:
 
 
 def escaped(*parts: str) -> str:
-    """Parts of a path, escaped and joined: names of users hold slashes, too."""
+    """Parts of a path, escaped and joined: names of users may contain slashes."""
     return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 

@@ -33,7 +33,7 @@ class Tokens(Protocol):
     def get(self) -> str:
         """A token that has not expired, as far as is known.
 
-        :raises CatalogFailure: there is none to be had.
+        :raises CatalogFailure: no token can be obtained.
         """
 
     def refuse(self, token: str) -> bool:

@@ -124,7 +124,7 @@ def join_matched(request: DmlRequest, scanned: Scan, source: Rows, strategy: Str
     is_unique = not deletes_all_matched(request)
     counts_matches = not is_unique and changes
     if counts_matches:
-        # Change data has a deleted row once; the other rows of the source that matched it are noted all the same.
+        # Change data has a deleted row once; the other rows of the source that matched it are still noted.
         rows = _with_match_numbers(request, rows)
     guard = every(
         is_not_null(Column(names.source)) if is_outer else None,

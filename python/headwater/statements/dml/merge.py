@@ -124,7 +124,7 @@ def explain(request: ChangeRequest, statement: Statement, mode: str) -> str:
     shown.query(_rewrite(attempt, plan, joined))
     if strategy.inserts_apart and wanted.not_matched:
         inserting = _inserting(attempt, plan, scanned, changes=attempt.writes_changes and _changes_rows(wanted))
-        shown.query(inserting, "Insert job, left out where each row of the source is known to have a match")
+        shown.query(inserting, "Insert job, left out if each row of the source is known to have a match")
     if _changes_rows(wanted) and not strategy.writes_unchanged_rows:
         shown.copying()
     return shown.text()
@@ -339,7 +339,7 @@ def _rewrite(attempt: Attempt, plan: _Plan, joined: Joined) -> Rewrite:
 def _inserting(attempt: Attempt, plan: _Plan, scanned: Scan, *, changes: bool) -> Rewrite:
     """The inserts, where they are a job of their own.
 
-    :param changes: whether they are written as change data, too, as the commit has other change data.
+    :param changes: whether they are also written as change data, because the commit has other change data.
     """
     if plan.strategy.inserts is Inserts.FROM_CACHE:
         joined = rows_not_noted(attempt.request, _numbered_source(attempt, plan))
@@ -353,7 +353,7 @@ def _new_rows(joined: Joined, job: Job) -> int:
 
 
 def _has_each_row_once(attempt: Attempt, scanned: Scan, joined: Joined, job: Job) -> bool:
-    """Whether a job that was to write the unchanged rows, too, wrote each of them once.
+    """Whether a job that had to write the unchanged rows as well wrote each of them once.
 
     A row that several rows of the source match, of which a clause acts on one or none, comes several times. And where
     rows are only inserted, no file needs to be replaced.

@@ -71,7 +71,7 @@ class Job:
 def steps(attempt: Attempt, whole: bool) -> int:
     """How many jobs it takes to replace rows, the one that finds them included.
 
-    :param whole: whether that job writes the unchanged rows of the files, too.
+    :param whole: whether that job also writes the unchanged rows of the files.
     """
     return 1 if whole or attempt.writes_vectors else 2
 
@@ -198,7 +198,7 @@ def _may_share_files(attempt: Attempt) -> bool:
 
 
 def replaces_whole(attempt: Attempt, files: pa.Table) -> bool:
-    """Whether the job that finds the rows writes the unchanged ones, too: those of one small file, to save a job.
+    """Whether the job that finds the rows also writes the unchanged rows, if there is one small file, to save a job.
 
     Not with Python functions, which would run for rows the condition is not true for.
     """

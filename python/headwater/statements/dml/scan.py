@@ -87,7 +87,7 @@ def _row_tracking_columns(attempt: Attempt) -> list[str]:
 def pin_version(attempt: Attempt) -> None:
     """Let the statement see the target at the snapshot's version wherever its source or a subquery reads it.
 
-    A scan does so, too; this is for a statement that looks at its source before.
+    A scan does the same; this is for a statement that looks at its source before.
     """
     attempt.statement.pin(attempt.request.message.target, pinned_version(attempt.snapshot))
 

@@ -27,7 +27,7 @@ SMALL_REWRITE_BYTES = 32 << 20
 class Inserts(Enum):
     """How a MERGE finds the rows it inserts."""
 
-    IN_JOIN = "the join has the unmatched rows of the source, too"
+    IN_JOIN = "the join also has the unmatched rows of the source"
     FROM_CACHE = "a job reads the cached source without the rows for which the join noted a match"
     ANTI_JOIN = "a job of their own joins the source with the target again"
 
@@ -42,7 +42,7 @@ class Strategy:
     :param broadcasts: whether a hint makes Spark broadcast the source to the readers of the target.
     :param is_planned_ahead: whether the join's job runs without adaptive execution, as the source is known to be small.
     :param caches_source: whether the source is cached for the statement before it is joined.
-    :param otherwise: for a strategy whose join writes the unchanged rows, too, the one that copies them in a job after
+    :param otherwise: for a strategy whose join also writes the unchanged rows, the one that copies them in a job after
         it. It follows where the join turns out not to have each unchanged row once. None for the other strategies.
     """
 
@@ -57,7 +57,7 @@ class Strategy:
 
     @property
     def writes_unchanged_rows(self) -> bool:
-        """Whether the join's job writes the unchanged rows of the files it reads, too."""
+        """Whether the join's job also writes the unchanged rows of the files it reads."""
         return self.otherwise is not None
 
     @property
@@ -96,7 +96,7 @@ BROADCAST_REWRITE = Strategy(
 )
 CACHED_BROADCAST_INSERT = Strategy(
     "broadcast join, then insert",
-    "the source is small enough to be cached and broadcast; a job of its own inserts its rows without a match",
+    "the source is small enough to be cached and broadcast; a separate job inserts its rows without a match",
     inserts=Inserts.FROM_CACHE,
     broadcasts=True,
     is_planned_ahead=True,
@@ -104,18 +104,18 @@ CACHED_BROADCAST_INSERT = Strategy(
 )
 CACHED_JOIN_INSERT = Strategy(
     "join, then insert",
-    "the source is cached; a job of its own inserts its rows without a match and numbers them for identity columns",
+    "the source is cached; a separate job inserts its rows without a match and numbers them for identity columns",
     inserts=Inserts.FROM_CACHE,
     caches_source=True,
 )
 CACHED_JOIN = Strategy(
     "join with a cached source",
-    "the source is cached, as it is large and need not have the same rows when it is read again",
+    "the source is cached, because it is large and may have other rows when it is read again",
     caches_source=True,
 )
 CACHED_SMALL_JOIN = Strategy(
     "join with a small cached source",
-    "the source is cached, as it is small or need not have the same rows when it is read again",
+    "the source is cached, because it is small or may have other rows when it is read again",
     is_planned_ahead=True,
     caches_source=True,
 )

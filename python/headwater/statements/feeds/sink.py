@@ -266,7 +266,7 @@ def _still_there(matched: StructType, given: StructType, table: StructType) -> S
 
 
 def _create(request: WriteBatchRequest, statement: Statement) -> CommitAnswer:
-    """The first batch of a query whose table does not exist: it has the definition, too."""
+    """The first batch of a query whose table does not exist: it also has the definition."""
     batch, sink = request.batch, request.batch.sink
     options = Options(sink.options)
     location = locate(sink.table, statement)

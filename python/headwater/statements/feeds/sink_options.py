@@ -49,7 +49,7 @@ def check_options(given: Mapping[str, str | None], mode: str, path: str) -> None
             "overwriteSchema", "true", "needs outputMode('complete'); mergeSchema adds columns in the others"
         )
     if options.flag(_ASYNCHRONOUS) and not options.flag(_ASYNCHRONOUS_ALLOWED):
-        # Spark refuses it, too, but only after the table of a new query is there.
+        # Spark also refuses it, but only after the table of a new query is created.
         raise illegal_option(
             _ASYNCHRONOUS, "true", "is not for a table: a batch would be in it before its offsets are in the checkpoint"
         )

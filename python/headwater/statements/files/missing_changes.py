@@ -1,7 +1,7 @@
 """The change data of a transaction over several statements that none of its statements has written.
 
 Owns the jobs that write it before COMMIT makes one commit of all (:mod:`headwater.groups.net_changes`): where one
-statement wrote change data files, rows that others added or deleted have to be in such files, too. Promise: each such
+statement wrote change data files, rows that others added or deleted must be in such files as well. Promise: each such
 row is in them once, or COMMIT fails. What is read and written is bounded by the files that those statements added or
 took rows out of.
 """

@@ -152,8 +152,8 @@ def write_rows(
     :param plan: the number of the plan whose columns are ``provided``, in order.
     :param provided: the table's columns the plan has; generated and identity columns it lacks are computed.
     :param extra_checks: conditions beyond the table's own, each with the error condition it violates.
-    :param changes: whether each row is written as change data, too: an ``insert``.
-    :param has_more: whether the plan has other columns, too, which are not written.
+    :param changes: whether each row is also written as change data: an ``insert``.
+    :param has_more: whether the plan also has other columns, which are not written.
     """
     schema = target.schema
     check_writable(schema)

@@ -203,7 +203,7 @@ class _Rules:
     :param is_full: whether files that are laid out already are written again.
     :param capacity: the bytes that a new cube has at most.
     :param largest_merged: a cube of so many bytes is merged no more.
-    :param keeps_others: whether files that are laid out by other columns stay, too.
+    :param keeps_others: whether files that are laid out by other columns also stay.
     """
 
     is_full: bool
@@ -468,6 +468,6 @@ def _deleted_rows(snapshot: Snapshot, files: pa.Table) -> pa.ChunkedArray:
     vectors = files["deletion_vector"]
     rows = pc.cast(snapshot.statistics([])["num_records"], pa.float64(), safe=False)
     marked = pc.cast(pc.struct_field(vectors, "cardinality"), pa.float64(), safe=False)
-    # A file without rows that has a vector is chosen, too.
+    # A file without rows that has a vector is chosen as well.
     ratio = pc.divide(marked, pc.if_else(pc.equal(rows, 0), None, rows))
     return pc.if_else(pc.is_null(vectors), zeros, ratio)

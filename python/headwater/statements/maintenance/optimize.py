@@ -173,7 +173,7 @@ class Run:
     def layout(self, snapshot: Snapshot) -> Layout:
         """The layout to bring the files into.
 
-        :raises HeadwaterError: where there is none.
+        :raises HeadwaterError: if there is none.
         """
         return layout_of(self._request, self._statement, snapshot)
 

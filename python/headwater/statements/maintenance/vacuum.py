@@ -5,7 +5,7 @@ Owns the statement's forms, its guards, and the state that VACUUM LITE goes on f
 VACUUM, USING INVENTORY takes a listing that a store made. Promises: nothing outside of the table's folder is deleted,
 nor a file that a running statement of this process may have written, nor one of a version that is not settled yet
 (:mod:`headwater.log.groups`); an interrupted VACUUM can be run again; one on a
-full disk makes room, be it without a record in the history. With
+full disk makes room, even without a record in the history. With
 RETAIN 0 it is unsafe beside writers of other processes: files that they have yet to commit look like garbage.
 """
 

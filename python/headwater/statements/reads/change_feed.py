@@ -206,7 +206,7 @@ def asked_form(options: Options) -> ChangesForm | None:
     form = options.get(FORMAT.lower())
     if not options.flag(READ_CHANGELOG):
         if form is not None:
-            raise illegal_option(FORMAT, form, f"says how a changelog is read: set {READ_CHANGELOG} to true, too")
+            raise illegal_option(FORMAT, form, f"says how a changelog is read: set {READ_CHANGELOG} to true as well")
         return ChangesForm() if feed else None
     if feed:
         raise HeadwaterError("HEADWATER_CHANGELOG_AND_CHANGE_FEED", {})

@@ -2,7 +2,7 @@
 
 Owns the two moments. *Before*, once the commit is validated and before its first attempt: a hook may refuse it
 (:class:`~headwater.hooks.Veto`). *After*, in a thread of this process: each version from the one at which the hook was
-first known is shown in order, those of other writers, too.
+first known is shown in order, including the versions of other writers.
 
 A hook sees the commits to a table if the table's property ``headwater.hooks`` names it, or the setting
 ``spark.headwater.hooks`` of the session does. What is named must be there: a commit to a table that asks for a check
@@ -134,7 +134,9 @@ class Hooks:
     def _ask(self, hook: Hook, reference: str, commit: Commit) -> None:
         """Show a commit to a hook that may refuse it."""
         if (earlier := _late.get(reference)) is not None and earlier.is_alive():
-            _LOG.warning("%s: the hook %s still looks at an earlier commit; this one goes on", commit.table, hook.name)
+            _LOG.warning(
+                "%s: the hook %s is still busy with an earlier commit; this one continues", commit.table, hook.name
+            )
             return
         look = _Look(reference, commit)
         thread = threading.Thread(target=look.run, name=f"headwater-hook-{hook.name}", daemon=True)
@@ -142,7 +144,7 @@ class Hooks:
         thread.join(self._deadline)
         if thread.is_alive():
             _late[reference] = thread
-            text = "%s: the hook %s took longer than %g s; the commit goes on"
+            text = "%s: the hook %s took longer than %g s; the commit continues"
             _LOG.warning(text, commit.table, hook.name, self._deadline)
         elif look.reason is not None:
             raise HeadwaterError(
@@ -157,7 +159,7 @@ class Hooks:
         elif look.not_loaded is not None:
             raise _not_usable(hook.name, self._txn, f"{reference}: {_in_words(look.not_loaded)}")
         elif look.failure is not None:
-            text = "%s: the hook %s failed (%s); the commit goes on"
+            text = "%s: the hook %s failed (%s); the commit continues"
             _LOG.warning(text, commit.table, hook.name, _in_words(look.failure))
             _LOG.debug("a hook", exc_info=look.failure)
 
@@ -284,7 +286,9 @@ def _begin(hook: Hook, store: Store, snapshot: Snapshot, shown: int) -> None:
             _keep(hook, store, snapshot, shown)
         _noted[key] = None
     except Exception as error:
-        _LOG.warning("%s: where the hook %s begins could not be noted (%s)", snapshot.table_path, hook.name, error)
+        _LOG.warning(
+            "%s: the first version for the hook %s could not be recorded (%s)", snapshot.table_path, hook.name, error
+        )
 
 
 def _position(hook: Hook, store: Store, snapshot: Snapshot) -> int | None:

@@ -249,7 +249,7 @@ def properties_for(
 
 
 def own_properties(configuration: Mapping[str, str]) -> dict[str, str]:
-    """The properties of a table that another one may have, too: not its id in a catalog."""
+    """The properties that another table may have as well: not its id in a catalog."""
     return {name: value for name, value in configuration.items() if name != TABLE_ID}
 
 

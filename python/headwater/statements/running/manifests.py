@@ -4,7 +4,7 @@ Owns which manifests a commit changes, where the table has ``delta.compatibility
 of partitions whose files it added or removed; all of them where it enabled the property or changed the partition
 columns, or where the table has no manifests yet. The statement ends when they are written, so that readers of manifests
 see what it did. Promises: a failure is a warning in the log and never fails the commit, which stands; the next commit
-to the same partitions, or GENERATE, mends them. Of writers that commit at the same time, in any process, the last to
+to the same partitions, or GENERATE, repairs them. Of writers that commit at the same time, in any process, the last to
 write a manifest writes the newest version's, since each compares again once it has written. If the process dies
 between commit and manifests, these are old until the next commit to the partition, or GENERATE.
 """

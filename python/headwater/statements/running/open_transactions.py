@@ -39,7 +39,7 @@ class OpenTransaction:
         self, cache: SnapshotCache, idle_seconds: int, *, serializable: bool = False, of_script: bool = False
     ) -> None:
         self.id = str(uuid.uuid4())
-        #: Whether what it only reads is checked at COMMIT, too.
+        #: Whether COMMIT also checks what it only reads.
         self.serializable = serializable
         #: Whether it is the transaction of a script, whose end ends it.
         self.of_script = of_script
@@ -125,7 +125,7 @@ class OpenTransaction:
         for other in others:
             is_same = other.pinned.metadata.id == snapshot.metadata.id and may_be_same_place(other.table_path, path)
             if is_same and (other.commits or not only_written):
-                raise not_in_transaction(f"A change of a table that is at {other.table_path}, too,", path)
+                raise not_in_transaction(f"A change of a table that is also at {other.table_path}", path)
 
     @property
     def written(self) -> list[PendingLog]:
@@ -148,7 +148,7 @@ class OpenTransaction:
             self._created[_name(created.identifier, exact=exact)] = created
 
     def created_as(self, identifier: Sequence[str], *, exact: bool) -> CreatedTable | None:
-        """The table of a name that it creates; None where there is none."""
+        """The table of a name that it creates; None if there is none."""
         with self._lock:
             return self._created.get(_name(identifier, exact=exact))
 
@@ -260,7 +260,7 @@ def known(statement: Statement) -> OpenTransaction | None:
 def current(statement: Statement) -> OpenTransaction | None:
     """The session's transaction; None where it has none.
 
-    :raises HeadwaterError: ``HEADWATER_TRANSACTION_LOST`` where there is none any more.
+    :raises HeadwaterError: ``HEADWATER_TRANSACTION_LOST`` if there is none any more.
     """
     if not TRANSACTION.of(statement):
         return None

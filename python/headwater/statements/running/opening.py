@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from headwater.pruning.predicates import Predicate
 
 CACHE = SnapshotCache()
-#: What opening a table raises where there is none.
+#: What opening a table raises if there is none.
 _ABSENT = ("DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY")
 
 
@@ -76,7 +76,7 @@ def note_read(store: Store, predicates: Sequence[Predicate] = ()) -> None:
 
 
 def open_if_there(table: str, statement: Statement) -> Snapshot | None:
-    """The newest snapshot of a table; None where there is none. Asks the store no more than that."""
+    """The newest snapshot of a table; None if there is none. Asks the store no more than that."""
     try:
         return open_snapshot(table, statement)
     except HeadwaterError as error:

@@ -107,7 +107,7 @@ class _Attempts:
             assert self._lost is not None
             found = self._lost.parameters
             self.may_run_again = False
-            raise HeadwaterError("DELTA_METADATA_CHANGED", {**found, "changes": f"it changed {', '.join(both)}, too"})
+            raise HeadwaterError("DELTA_METADATA_CHANGED", {**found, "changes": f"it also changed {', '.join(both)}"})
 
 
 def _draft_things(draft: Draft) -> dict[str, Any]:

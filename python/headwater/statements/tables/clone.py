@@ -1,7 +1,7 @@
 """CLONE: a new table with the definition and the files of a version of another.
 
 Owns the definition of the new table, and its one commit. A shallow clone copies no file: its log names those of the
-source by absolute paths. Its source may be Parquet files or an Iceberg table, too. A
+source by absolute paths. Its source may also be Parquet files or an Iceberg table. A
 deep clone has copies of them (:mod:`headwater.statements.tables.deep_clone`), and brings a table that is a deep clone
 of the same source already to another version of it. Follows the protocol's chapters "Add File and Remove File", "Change
 Metadata", "Row Tracking" and "Domain Metadata". Promises: nothing is committed into any other table that has rows; the
@@ -51,7 +51,7 @@ from headwater.transaction.row_ids import ids_of_before, with_ids_of_before
 
 _LOG = logging.getLogger(__name__)
 _LONG = PrimitiveType("long")
-#: Properties that a writer keeps and that are true of the source's files in another table, too.
+#: Properties that a writer keeps and that remain true of the source's files in another table.
 _OF_FILES = (properties.MAX_COLUMN_ID.name,)
 #: Properties that name columns of the clone's own files.
 _HIDDEN_COLUMNS = (properties.ROW_ID_COLUMN.name, properties.ROW_COMMIT_VERSION_COLUMN.name)

@@ -131,7 +131,7 @@ def _of_stream(location: Location, tree: Tree, present: Mapping[str, object], st
     for file in tree.files:
         folder, _, name = file.path.rpartition("/")
         number = name.removesuffix(_COMPACTED)
-        # A compacted batch has what was before it, too.
+        # A compacted batch also has what was before it.
         if folder == _SINK_LOG and number.isdecimal() and (number != name or int(number) not in numbers):
             numbers[int(number)] = file.path
     if not numbers or not CONVERT_USES_STREAM_LOG.of(statement):
@@ -153,7 +153,7 @@ def _of_stream(location: Location, tree: Tree, present: Mapping[str, object], st
         if inside is None:
             raise not_usable(_SINK_LOG, location, f"it has the file {name}, which lies elsewhere")
         if inside not in present:
-            raise not_usable(inside, location, "it is gone, and the log of the stream that wrote it has it")
+            raise not_usable(inside, location, "it does not exist, but the log of the stream that wrote it names it")
         found.append(inside)
     return found
 

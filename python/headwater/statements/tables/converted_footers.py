@@ -114,7 +114,7 @@ class ReadFooters:
                 raise self._misfit(path, number, str(error)) from None
         fields = list(merged)
         taken: set[str] = set()
-        # A partition column that files have, too, has the place that it has in the first of them.
+        # A partition column that files also have has the place that it has in the first of them.
         for number in self._first_of_each():
             for place, field in enumerate(self._schemas[number]):
                 key = field.name.lower()

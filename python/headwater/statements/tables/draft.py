@@ -110,7 +110,7 @@ class Draft:
         return bool(pc.any(unfit(self.snapshot)).as_py())
 
     def require_features(self, features: Iterable[str]) -> None:
-        """Give the table's protocol these features, too."""
+        """Give the table's protocol these features as well."""
         self.features.update(features)
         self.definition = altered(self.snapshot.definition, self.definition, features=self.features)
 

@@ -517,7 +517,7 @@ def _check_shapes(work: Work) -> bool:
 
 
 def _shape(metadata: Metadata) -> str | None:
-    """A column of a type GEOMETRY or GEOGRAPHY, at any depth; None where there is none."""
+    """A column of a type GEOMETRY or GEOGRAPHY, at any depth; None if there is none."""
     found = next(FEATURES["geospatial"].columns_with_types(metadata.schema), None)
     return None if found is None else format_name(found)
 
@@ -527,7 +527,7 @@ def _trace_of_shapes(snapshot: Snapshot) -> str | None:
     return None if column is None else f"the column {column} was added"
 
 
-#: By the feature, which has those of its preview, too.
+#: By the feature, which also has those of its preview.
 _STEPS: Mapping[str, _Steps] = {
     "checkConstraints": _Steps(_check_constraints, _trace_of_constraints),
     "columnMapping": _Steps(remove_mapping, _trace_of_mapping),

@@ -172,7 +172,7 @@ def _found(snapshot: Snapshot, location: Location, statement: Statement) -> list
         if stored is None:
             raise not_usable(f"{location.path}/{file.path}", location, "it is gone")
         if stored.size != file.size:
-            reason = f"it has {stored.size} bytes, where the table's metadata says {file.size}"
+            reason = f"it has {stored.size} bytes, but the table's metadata says {file.size}"
             raise not_usable(f"{location.path}/{file.path}", location, reason)
         found.append(FoundFile(file.path, stored.size, stored.modification_time, file.values))
     return found
@@ -190,7 +190,7 @@ def _footers(files: list[FoundFile], snapshot: Snapshot, location: Location, sta
     for file, rows in zip(footers.files, footers.rows, strict=True):
         if rows != counted[file.path].rows:
             said = counted[file.path].rows
-            raise refuse(file.path, f"it has {rows} rows, where the table's metadata says {said}")
+            raise refuse(file.path, f"it has {rows} rows, but the table's metadata says {said}")
     return footers
 
 

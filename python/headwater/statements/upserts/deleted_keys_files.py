@@ -1,7 +1,7 @@
 """The files of a companion table: which have expired, which are compacted, and which are deleted; and the files of
 companions that a table has left behind.
 
-Owns the limits of a companion's upkeep, which batches do themselves: nobody runs VACUUM or OPTIMIZE on it. Promises: a
+Owns the limits of a companion's maintenance, which batches do themselves: it needs no VACUUM or OPTIMIZE. Promises: a
 file stays on the disk for :data:`_STAYS` after it was removed, or written without being committed; so whoever has just
 opened the companion can read it, and a writer can commit what it has just written. Deleting goes by what the folder and
 the log have, so one that was cut off is made up for by the next. It never fails a batch.

@@ -128,7 +128,7 @@ def _stored_rows(events: Events, prepared: Query, snapshot: Snapshot, statement:
 
 
 def starts_and_ends(events: Events, rows: Rows, table: StructType) -> Query:
-    """Keys, start and end of stored rows; where nulls leave values as they are, those values, too."""
+    """Keys, start and end of stored rows; if nulls keep previous values, those values as well."""
     names = _Names(events)
     return select(
         *(Column(key.name) for key in events.keys),

@@ -1,8 +1,8 @@
 """The MERGE that an upsert runs.
 
 Owns its condition and its clauses: which events delete, replace or insert, and which lose. An event that is older than
-the stored row changes nothing. Where nulls leave values as they are, an event brings the values of those before it in
-its batch, too, of which those that are older than the stored row, or than a deletion that is remembered, do not count.
+the stored row changes nothing. Where nulls leave values as they are, an event also brings the values of earlier events
+in its batch, except events that are older than the stored row or than a remembered deletion.
 """
 
 from __future__ import annotations

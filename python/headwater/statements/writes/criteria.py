@@ -58,7 +58,7 @@ def replace_criteria(options: Options) -> Criteria | None:
 
 
 def check_options_beside(options: Options, name: str) -> None:
-    """Refuse options that say, too, what a write replaces.
+    """Refuse other options that say what a write replaces.
 
     :param name: what the write replaces by, for people.
     :raises HeadwaterError: ``DELTA_OVERWRITE_BY_FILTER_INCOMPATIBLE_REPLACE_ON_OR_USING``,

@@ -43,6 +43,6 @@ def ignore_properties(given: Mapping[str, str | None], snapshot: Snapshot, state
         table = snapshot.table_path
         warn_once(
             table,
-            f"{table}: the option {name} has no effect, as the table exists. To change the property, use ALTER TABLE "
-            f"delta.`{table}` SET TBLPROPERTIES ('{name}' = '{value}').",
+            f"{table}: the option {name} has no effect, because the table already exists. To change the property, use "
+            f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES ('{name}' = '{value}').",
         )

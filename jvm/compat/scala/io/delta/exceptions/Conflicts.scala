@@ -2,7 +2,7 @@ package io.delta.exceptions
 
 import headwater.spark.HeadwaterException
 
-/** Another commit came first and conflicts with this one, which wrote nothing. An `AnalysisException`, too. */
+/** Another commit came first and conflicts with this one, which wrote nothing. It is also an `AnalysisException`. */
 abstract class DeltaConcurrentModificationException(condition: String, state: String, text: String, parameters: Map[String, String])
     extends HeadwaterException(condition, state, text, parameters)
 

@@ -14,7 +14,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.headwater.SparkInternals
 
 /**
- * Compacts tables behind the commits that made it due, on daemon threads. No statement waits for it, and a failure is a warning in the log.
+ * Compacts tables after the commits that made it due, on daemon threads. No statement waits for it, and a failure is a warning in the log.
  *
  * Each table is compacted by one thread at a time; of the commits that come meanwhile, the latest makes it run once more. The session is a
  * clone of the one that committed, made at the commit: what is set in the one later does not count. The user is the same. The jobs end with
@@ -88,7 +88,7 @@ object AutoCompactions extends Logging {
     catch {
       case e @ (NonFatal(_) | _: InterruptedException) =>
         val why =
-          if (context.isStopped) "Spark was stopped, so its auto-compaction ends, too" else s"auto-compaction failed (${e.getMessage})"
+          if (context.isStopped) "Spark was stopped, so its auto-compaction ends as well" else s"auto-compaction failed (${e.getMessage})"
         logWarning(s"$table: $why; the table is as it was, and a later commit makes it due again")
         logDebug("auto-compaction", e)
     }

@@ -105,7 +105,7 @@ object StoreOptions {
       Seq(s"fs.$scheme.impl" -> classOf[FileSystemWithOptions].getName, s"fs.$scheme.impl.disable.cache" -> "true") ++
         Option(conf.get(s"fs.$scheme.impl")).map(s"$Identity.$scheme.impl" -> _)
     }
-    // What the session has set for itself counts, too: its next statement may have set something else.
+    // The session's own settings count as well: its next statement may have set something else.
     val sessions = SparkInternals.conf(session).getAllConfs.filter { case (name, _) => isOne(name) }
     val identity = digest((sessions ++ chosen).toSeq.sorted)
     new StoreOptions(chosen, chosen ++ ours + (Identity -> identity), identity)

@@ -112,7 +112,7 @@ object TableRegistry {
       new Path(parent, ident.name())
     }
 
-    /** It gets the columns, too. */
+    /** It also gets the columns. */
     override def add(entry: CatalogTable, ident: Identifier, table: NewTable, found: => HeadwaterTable): Option[HeadwaterTable] = {
       val properties = new util.HashMap[String, String](table.properties)
       properties.put(TableCatalog.PROP_PROVIDER, "delta")

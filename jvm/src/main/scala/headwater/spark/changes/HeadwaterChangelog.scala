@@ -104,7 +104,7 @@ object HeadwaterChangelog {
     new HeadwaterChangelog(session, location.store, answer)
   }
 
-  /** The same, loaded when a query asks for its columns. A stream opens the table in this way, too, but reads it in its own. */
+  /** The same, loaded when a query asks for its columns. A stream also opens the table in this way, but reads it in its own. */
   def later(
       session: SparkSession,
       location: TableLocation,

@@ -5,8 +5,9 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
- * A value for a column of structs in which the fields that the value lacks are those of the row. If such fields are kept, a null value
- * makes the others null, unless the row has a null, too; else it is a null. Arrays and maps are values as they are.
+ * A value for a column of structs, which takes the fields that it lacks from the row. If such fields are kept, a null value makes the
+ * other fields null; the result is null only if the row has a null as well. If none are kept, a null stays null. Arrays and maps are taken
+ * unchanged.
  */
 object FieldsKept {
   def apply(value: Expression, old: Expression, resolver: Resolver): Expression = (value.dataType, old.dataType) match {

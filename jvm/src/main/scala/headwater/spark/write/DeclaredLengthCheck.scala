@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.util.CharVarcharCodegenUtils
 import org.apache.spark.sql.types.StringType
 import org.apache.spark.unsafe.types.UTF8String
 
-/** Spark's check of the lengths of CHAR and VARCHAR, whose error names the column and the value, too. */
+/** Spark's check of the lengths of CHAR and VARCHAR, whose error also names the column and the value. */
 object DeclaredLengthCheck {
   /** The methods that generated code calls by name, so none has the name of a keyword of Java. */
   private val Checks = Map("charTypeWriteSideCheck" -> "checkedChar", "varcharTypeWriteSideCheck" -> "checkedVarchar")

@@ -24,7 +24,7 @@ final case class FooterStatistics(rows: Long, columns: Seq[Seq[Any]])
 
 object FooterStatistics {
   def read(file: FileStatus, conf: Configuration, leaves: Seq[Seq[String]]): FooterStatistics = {
-    // With options of its own, the reader would make a configuration anew: it reads Hadoop's files of defaults, for milliseconds.
+    // With options of its own, the reader would make a new configuration: it reads Hadoop's files of defaults, for milliseconds.
     val reader = ParquetFileReader.open(HadoopInputFile.fromStatus(file, conf), HadoopReadOptions.builder(conf, file.getPath).build())
     try of(reader.getFooter, leaves)
     finally reader.close()

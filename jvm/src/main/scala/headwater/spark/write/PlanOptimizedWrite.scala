@@ -10,7 +10,7 @@ import org.apache.spark.sql.internal.SQLConf
 /**
  * Plans [[OptimizedWrite]] as a shuffle that adaptive execution splits and joins by size.
  *
- * The rows of a table without partitions have one key, too. Spark splits the rows of a key by the tasks that they come from, so rows that
+ * The rows of a table without partitions also have one key. Spark splits the rows of a key by the tasks that they come from, so rows that
  * lie together before stay together, and files skip as well as they would without the shuffle; rows dealt out in turn would be everywhere.
  * `REBALANCE` would do the same, but takes either a number of partitions or a size: more table partitions than shuffle partitions would
  * share tasks, and each of these would write a file for each of them.

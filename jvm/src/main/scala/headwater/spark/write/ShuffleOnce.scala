@@ -57,7 +57,7 @@ object ShuffleOnce extends Rule[LogicalPlan] {
     else None
   }
 
-  /** Keys as expressions over the rows below a projection; None where it would cost to compute them there, too. */
+  /** Keys as expressions over the rows below a projection; None if it would also cost to compute them there. */
   private def below(keys: Seq[Expression], columns: Seq[NamedExpression]): Option[Seq[Expression]] = {
     val values = AttributeMap(columns.collect { case alias: Alias => alias.toAttribute -> alias.child })
     val found = keys.map(_.transform { case key: Attribute => values.getOrElse(key, key) })

@@ -99,7 +99,7 @@ final class ForeignStatistics(footer: ParquetMetadata, schema: StructType) {
     case _ => null
   }
 
-  /** Spark cuts nanoseconds off, too. */
+  /** Spark also cuts nanoseconds off. */
   private def microseconds(time: Long, unit: TimeUnit): Any = unit match {
     case TimeUnit.MILLIS => try Long.box(Math.multiplyExact(time, 1000L))
       catch { case _: ArithmeticException => null }
