@@ -39,8 +39,8 @@ _PathArgument = Annotated[
     str, typer.Argument(help="The folder of a table, or its URI (s3://bucket/table) in a store of pyarrow or fsspec.")
 ]
 _Version = Annotated[int | None, typer.Option(min=0, help="The table at this version. Default: the newest.")]
-_Timestamp = Annotated[str | None, typer.Option(help="The table as of a time, such as 2024-01-31T12:00; UTC.")]
-_Limit = Annotated[int | None, typer.Option(min=1, help="The most rows. Default: 50, and all with --json.")]
+_Timestamp = Annotated[str | None, typer.Option(help="The table at this time (UTC), such as 2024-01-31T12:00.")]
+_Limit = Annotated[int | None, typer.Option(min=1, help="Maximum number of rows. Default: 50; all with --json.")]
 #: The exit code of a command that was told to fail on what it found.
 _FOUND = 3
 
@@ -88,7 +88,8 @@ def jar(
     delta: Annotated[
         bool,
         typer.Option(
-            "--delta", help="The one beside it instead, for settings and programs that name io.delta's classes."
+            "--delta",
+            help="Print the path of headwater-delta.jar instead, for programs and settings with io.delta's classes.",
         ),
     ] = False,
 ) -> None:
@@ -98,13 +99,13 @@ def jar(
 
 @app.command("spark-sql", rich_help_panel=_SPARK, context_settings=_PASS_ON)
 def spark_sql(context: typer.Context) -> None:
-    """Run Spark's SQL shell with Headwater set up; takes its arguments."""
+    """Run Spark's SQL shell with Headwater set up; accepts the shell's arguments."""
     _run_shell("spark-sql", context.args)
 
 
 @app.command(rich_help_panel=_SPARK, context_settings=_PASS_ON)
 def pyspark(context: typer.Context) -> None:
-    """Run the PySpark shell with Headwater set up; takes its arguments."""
+    """Run the PySpark shell with Headwater set up; accepts the shell's arguments."""
     _run_shell("pyspark", context.args)
 
 
@@ -136,7 +137,9 @@ def connect_server(context: typer.Context) -> None:
 def demo(
     directory: Annotated[
         Path | None,
-        typer.Option(help="Where the tables go, and stay: an empty or new directory. Default: a new headwater-demo."),
+        typer.Option(
+            help="The directory for the tables, which keeps them: empty or new. Default: headwater-demo, new."
+        ),
     ] = None,
     cores: Annotated[int | None, typer.Option(min=1, help="Cores for Spark. Default: all.")] = None,
     report: Annotated[
@@ -161,7 +164,7 @@ def health(
     path: _PathArgument,
     where: Annotated[
         list[str] | None,
-        typer.Option(help='A predicate, such as "a = 1 AND b > 2": how many files does it read? May be repeated.'),
+        typer.Option(help='A predicate, such as "a = 1 AND b > 2", to count the files that it reads. May be repeated.'),
     ] = None,
     fail_on: Annotated[
         FailOn | None,
@@ -169,7 +172,7 @@ def health(
     ] = None,
     as_json: _Json = False,
 ) -> None:
-    """Show from its log how a table is: what to do about it, then small files, deleted rows, layout, and the log.
+    """Show the health of a table from its log: what to do, then small files, deleted rows, layout, and the log.
 
     No data file is looked at. Timestamps without a zone in predicates are UTC.
     """
@@ -184,7 +187,7 @@ def health(
 @app.command(rich_help_panel=_TABLES)
 def inspect(
     path: _PathArgument,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="On 127.0.0.1. Default: a free one.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port on 127.0.0.1. Default: a free one.")] = 0,
 ) -> None:
     """Show a table, or the tables in a folder, in the browser: versions, files, what a predicate reads. Without Spark.
 
@@ -207,7 +210,7 @@ def describe(
 
 @app.command(rich_help_panel=_TABLES)
 def history(path: _PathArgument, limit: _Limit = None, as_json: _Json = False) -> None:
-    """Show the versions of a table, newest first: when, what, and what it did to rows, files and bytes."""
+    """Show the versions of a table, newest first: time, operation, and changes of rows, files and bytes."""
     from headwater.cli.table_commands import show_history
 
     show_history(path, limit, as_json=as_json)
@@ -215,7 +218,7 @@ def history(path: _PathArgument, limit: _Limit = None, as_json: _Json = False) -
 
 @app.command(rich_help_panel=_TABLES)
 def detail(path: _PathArgument, version: _Version = None, timestamp: _Timestamp = None, as_json: _Json = False) -> None:
-    """Show what DESCRIBE DETAIL says of a table: size, files, properties, protocol, features."""
+    """Show the details of a table, as DESCRIBE DETAIL does: size, files, properties, protocol, features."""
     from headwater.cli.table_commands import show_detail
 
     show_detail(path, *_point(version, timestamp), as_json=as_json)
