@@ -27,8 +27,8 @@ def configure(builder: SessionBuilder) -> SessionBuilder:
 
     Sets Headwater's extension, catalog and Python, and adds its JAR; extensions and JARs that the builder or
     ``spark-defaults.conf`` already name are kept. Call it before ``getOrCreate()``, and after your own ``config`` calls
-    for these settings. A builder for a remote server (``sc://…``) is returned as it is: there, the server is
-    configured.
+    for these settings. A builder for a remote server (``sc://…``) is returned unchanged, because that
+    server has its own configuration.
 
     :returns: the same builder.
     :raises headwater.basics.errors.HeadwaterError: the installed PySpark is not a version in
@@ -42,7 +42,7 @@ def configure(builder: SessionBuilder) -> SessionBuilder:
 
 
 def show_progress(spark: Any, show: Any = None) -> Any:
-    """Show what Spark works on in this session, by name: below the cell of a notebook, or as a line of the terminal.
+    """Show Spark's running work in this session, by name: below the cell of a notebook, or as a line of the terminal.
 
     A line has the statement and its table, the step, the tasks that are done and all of them, the rows that they have
     read and written so far, and the seconds, such as ``OPTIMIZE sales: compact 120 files of 8000000 bytes into 4 …
@@ -54,8 +54,8 @@ def show_progress(spark: Any, show: Any = None) -> Any:
     that are done. Spark's own bars end in a classic session, unless you have set ``spark.ui.showConsoleProgress``.
 
     :param spark: a classic session or one of Spark Connect.
-    :param show: called with what runs, a sequence of :class:`headwater.progress.Work`, empty once nothing does; without
-        it, the notebook or terminal shows it, and nothing does where there is neither.
+    :param show: called with the running work, a sequence of :class:`headwater.progress.Work`, empty at the end. By
+        default, the notebook or terminal shows it; without either, nothing is shown.
     :returns: an object whose ``stop()`` ends it; also a context manager.
     """
     from headwater import progress
@@ -67,12 +67,12 @@ def show_progress(spark: Any, show: Any = None) -> Any:
 def in_transaction(spark: Any, *, serializable: bool = False) -> Any:
     """Make the statements of a ``with`` block one transaction of a session: all tables are changed, or none.
 
-    The block commits at its end, and rolls back where it raises. Statements in it are SQL or DataFrame operations, and
-    see what those before them wrote; nobody else does before the end.
+    The block commits at its end, and rolls back if it raises an exception. Its statements are SQL or DataFrame
+    operations. They see what earlier statements wrote; other sessions see nothing before the end.
 
-    :param spark: a classic session or one of Spark Connect. Whatever runs in it meanwhile, in other threads too, is
-        part of the transaction.
-    :param serializable: whether tables that it only reads must be as they were read when it commits.
+    :param spark: a classic session or one of Spark Connect. Everything that runs in it during the block, even in
+        other threads, is part of the transaction.
+    :param serializable: whether tables that it only reads must be unchanged when it commits.
     :returns: a :class:`headwater.tables.transactions.InTransaction`: ``rollback()`` ends it without a change, and
         ``versions`` has the version of each table, by its path, after the block.
     """
@@ -85,9 +85,9 @@ def jar_path() -> str:
     """The absolute path of ``headwater.jar``, for ``--jars`` or ``spark.jars``.
 
     In a source checkout a JAR older than its sources is rebuilt first, which needs a JDK; an installed package only
-    looks.
+    checks that it exists.
 
-    :raises RuntimeError: the JAR cannot be built, or the installation holds none; the message says what to do.
+    :raises RuntimeError: the JAR cannot be built, or the installation has none; the message says what to do.
     """
     from headwater.cli import launch
 
@@ -97,7 +97,7 @@ def jar_path() -> str:
 def delta_jar_path() -> str:
     """The absolute path of ``headwater-delta.jar``, for ``--jars`` or ``spark.jars`` beside :func:`jar_path`.
 
-    It has Headwater's extension, catalog and a Scala and Java API under the names of Delta Lake's own connector
+    It has Headwater's extension, its catalog and a Scala and Java API under the names of Delta Lake's own connector
     (``io.delta.sql.DeltaSparkSessionExtension``, ``org.apache.spark.sql.delta.catalog.DeltaCatalog``,
     ``io.delta.tables.DeltaTable``), for settings and programs that name these.
 

@@ -6,8 +6,7 @@
 
 Owns the order of the rows and the pairs of images, as :mod:`headwater.change_data.changelog` defines them; Spark's
 ``table_changelog`` has the same rows. Promises: the batches come in the order in which their rows apply; memory holds
-the change files of a commit if they are small, else a batch, and where pairs are found by keys, the images of one
-commit.
+the change files of a commit if they are small, otherwise a batch; if pairs are found by keys, the images of one commit.
 """
 
 from __future__ import annotations

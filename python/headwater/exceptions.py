@@ -1,8 +1,8 @@
 """Classes of the conflicts between two commits, to catch by name: ``except ConcurrentAppendException``.
 
-Importing this module makes PySpark raise them, in classic sessions and in Spark Connect's. Promise: an error stays
-what it was as well (an ``AnalysisException`` with condition, SQLSTATE and parameters), so code that catches it by
-PySpark's class or by its condition goes on as before. The names are those of ``delta.exceptions``.
+Importing this module makes PySpark raise them, in classic sessions and in Spark Connect's. Promise: an error is
+still an ``AnalysisException`` with condition, SQLSTATE and parameters, so code that catches it by PySpark's class or
+by its condition works as before. ``delta.exceptions`` has the same names.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Hooks of commits: Python functions of users, which may refuse a commit before it is made or are called after it.
 
 Owns what such a function is given (:class:`Commit`), what it raises to refuse (:class:`Veto`), and which hooks this
-process has: settings of Spark's start name them, so nobody who can only run SQL can make the driver run other code.
+process has: settings of Spark's start name them, so a user who can only run SQL cannot make the driver run other code.
 
     # checks.py, which the driver's Python can import
     from headwater.hooks import Commit, Veto
@@ -11,8 +11,8 @@ process has: settings of Spark's start name them, so nobody who can only run SQL
             raise Veto("the load has no rows")
 
 ``spark.headwater.hook.<name>.before`` and ``spark.headwater.hook.<name>.after`` name functions, as ``module:function``
-or ``/path/file.py:function``. Which commits they are shown is another matter
-(:mod:`headwater.statements.running.hooks`). Promise: a function is loaded when it is first needed, and once.
+or ``/path/file.py:function``. :mod:`headwater.statements.running.hooks` decides
+for which commits they are called. Promise: a function is loaded when it is first needed, and once.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class Commit:
     _history: Callable[[int], Sequence[Commit]] = field(default=lambda _: (), repr=False, compare=False)
 
     def actions(self) -> Iterator[Mapping[str, Any]]:
-        """Its actions but ``commitInfo``, in the log's form: ``{"add": {"path": …}}``. Before the commit is made, row
-        ids are not given yet.
+        """Its actions except ``commitInfo``, in the log's form: ``{"add": {"path": …}}``. Before the commit is made,
+        row ids are not given yet.
         """
         return iter(self._actions())
 

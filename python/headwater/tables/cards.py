@@ -1,9 +1,9 @@
 """Output for notebooks: a card of a table, its history, and what a statement did.
 
 Owns the HTML of ``_repr_html_``. Promises: everything that comes from a table is escaped, and there is no script, no
-style sheet and nothing that is loaded; colours are those of the page, so dark ones work; a statement's answer is the
-DataFrame that it was, and nothing more runs unless a notebook shows it; where nothing can be shown, as of a table that
-was dropped, the answer is None, and notebooks show the text.
+style sheet and nothing that is loaded; colours are those of the page, so dark ones work; a statement's result is
+still its DataFrame, and nothing more runs unless a notebook shows it; if nothing can be shown, for example for a
+dropped table, the result is None, and notebooks show the text.
 """
 
 from __future__ import annotations

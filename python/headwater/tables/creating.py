@@ -209,7 +209,7 @@ class DeltaColumnBuilder:
         return self
 
     def nullable(self, nullable: bool) -> DeltaColumnBuilder:
-        """Whether the column accepts nulls; the default is that it does."""
+        """Whether the column accepts nulls; true by default."""
         check_type("nullable", nullable, bool, "a bool")
         self._nullable = nullable
         return self
@@ -221,7 +221,7 @@ class DeltaColumnBuilder:
         return self
 
     def generatedAlwaysAsIdentity(self, start: int = 1, step: int = 1) -> DeltaColumnBuilder:
-        """An identity that writers may not give values for."""
+        """An identity column, for which writers may not give values."""
         return self._identity(start, step, by_default=False)
 
     def generatedByDefaultAsIdentity(self, start: int = 1, step: int = 1) -> DeltaColumnBuilder:

@@ -71,8 +71,8 @@ class DeltaTable:
     def forPath(cls, sparkSession: SparkSession, path: str, hadoopConf: Mapping[str, str] | None = None) -> DeltaTable:
         """The table at a path.
 
-        :param hadoopConf: settings of Hadoop to reach the table with, in all that is done with it, and nothing else:
-            those that begin with ``fs.`` or ``dfs.``.
+        :param hadoopConf: settings of Hadoop, for this table only, which begin with ``fs.`` or ``dfs.``. They apply to
+            all operations of the returned object.
         :raises pyspark.errors.AnalysisException: ``DELTA_MISSING_DELTA_TABLE``.
         """
         check_session(sparkSession)
@@ -85,7 +85,7 @@ class DeltaTable:
 
     @classmethod
     def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> DeltaTable:
-        """The table of a name, with catalog and schema or without, or ``delta.`/path` ``.
+        """The table with a name, with or without catalog and schema, or ``delta.`/path` ``.
 
         :raises pyspark.errors.AnalysisException: ``TABLE_OR_VIEW_NOT_FOUND``, ``DELTA_MISSING_DELTA_TABLE``.
         """
@@ -176,7 +176,7 @@ class DeltaTable:
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def toDF(self) -> DataFrame:
-        """The table's rows, as they are when the frame is first run.
+        """The table's rows at the time when the frame is first run.
 
         Its columns (``table.toDF().id``) may be used in the conditions and values of this table's methods.
         """
@@ -251,17 +251,17 @@ class DeltaTable:
         tombstoneRetention: str | None = None,
         mergeSchema: bool = False,
     ) -> None:
-        """Replace the rows that have the keys of rows of a DataFrame, and insert the others, in one commit.
+        """Replace the rows that have the same keys as rows of a DataFrame, and insert the others, in one commit.
 
-        :param keys: the columns that tell rows apart.
+        :param keys: the columns that identify a row.
         :param sequenceBy: a column or an expression, SQL text: of several rows of a key, the one with the greatest
             value is stored, unless the table has a newer one.
         :param deleteWhen: a condition, SQL text: a row for which it is true deletes its key.
-        :param ignoreNullUpdates: whether a null leaves the stored value as it is.
+        :param ignoreNullUpdates: whether a null keeps the key's previous value.
         :param exceptColumns: columns of the source that are not stored.
-        :param storedAs: ``scd1``, one row for each key, or ``scd2``, a row for each event, with the sequences between
-            which it was the newest in ``__START_AT`` and ``__END_AT``.
-        :param tombstoneRetention: for how long the sequence of a deleted key is remembered, like ``2 days``.
+        :param storedAs: ``scd1``, one row per key, or ``scd2``, one row per event, with the sequences between which it
+            was the newest in ``__START_AT`` and ``__END_AT``.
+        :param tombstoneRetention: how long the sequence of a deleted key is remembered, such as ``2 days``.
         :param mergeSchema: whether the table gets the columns that only the source has.
         :raises pyspark.errors.AnalysisException: ``HEADWATER_UPSERT_…``, with the rows that cannot be stored.
         :raises TypeError: an argument is of another type.
@@ -302,16 +302,16 @@ class DeltaTable:
         """The same changes as Debezium's JSON events: ``key`` and ``value``, ready for a sink, ``_commit_version`` and
         ``_ordinal``.
 
-        A value is ``{"before": …, "after": …, "op": "c"|"u"|"d", "source": {…}, "ts_ms": …}``. An update whose images
-        are not known as a pair, or that changes the key, is a ``d`` and a ``c``. The events of a key are in one
+        A value is ``{"before": …, "after": …, "op": "c"|"u"|"d", "source": {…}, "ts_ms": …}``. An update is a ``d`` and
+        a ``c`` if its images are not known to be a pair, or if it changes the key. The events of a key are in one
         partition and in the order in which they apply; so are all events without keys.
 
-        A stream has the same events by the options ``readChangelog`` and ``changelogFormat``, SQL has them by
+        The options ``readChangelog`` and ``changelogFormat`` give a stream the same events; in SQL, use
         ``table_debezium``.
 
         :param keys: the columns of the key, which is null without any.
         :param tombstones: whether each event of a deletion is followed by its key with a null value, which compacted
-            topics and ``upsert-kafka`` take for a deletion; only with keys.
+            topics and ``upsert-kafka`` interpret as a deletion; only with keys.
         :raises pyspark.errors.AnalysisException: as :meth:`changelog`.
         """
         form = {"changelogFormat": "debezium", "tombstones": str(tombstones)}
@@ -341,22 +341,22 @@ class DeltaTable:
         tombstones: bool = True,
         options: Mapping[str, str] | None = None,
     ) -> None:
-        """Write the table's changes to a Kafka topic as Debezium's JSON events, and go on from there at the next call.
+        """Write the table's changes to a Kafka topic as Debezium's JSON events; the next call resumes after them.
 
-        Events are sent at least once, those of a key in order. After a call that failed, the next one with the same
-        checkpoint sends the micro-batch that was not sent whole from its beginning: some of its events are in the topic
-        twice, the second time exactly as the first, with the same ``source.commit_version`` and ``source.ordinal``.
+        Events are sent at least once, and the events of each key in order. After a call that failed, the next one with
+        the same checkpoint sends the incomplete micro-batch again from its beginning. Some of its events are then in
+        the topic twice, and both copies are identical, with the same ``source.commit_version`` and ``source.ordinal``.
         Needs Spark's Kafka connector, ``org.apache.spark:spark-sql-kafka-0-10``.
 
         :param servers: as ``kafka.bootstrap.servers``.
-        :param checkpoint: a directory that remembers what was sent; another one for each topic.
-        :param keys: the columns of the messages' keys; the changes of a key come in order.
-        :param startingVersion: the first version of a new checkpoint; by default, all rows of the newest one come
-            first, as ``c`` events.
-        :param tombstones: as of :meth:`debezium`.
+        :param checkpoint: a directory that records what was sent; use a separate one for each topic.
+        :param keys: the columns of the messages' keys; the changes of a key are sent in order.
+        :param startingVersion: the first version of a new checkpoint; by default, all rows of the newest one are
+            sent first, as ``c`` events.
+        :param tombstones: as in :meth:`debezium`.
         :param options: more options of Spark's Kafka sink, such as ``kafka.security.protocol``.
-        :raises pyspark.errors.AnalysisException: ``HEADWATER_CHANGES_NOT_SENT`` where the topic is not there or no
-            broker answers, or it goes away meanwhile; ``HEADWATER_NO_KEY_COLUMNS`` and others of the keys.
+        :raises pyspark.errors.AnalysisException: ``HEADWATER_CHANGES_NOT_SENT`` if the topic does not exist, or if no
+            broker answers or it becomes unavailable; ``HEADWATER_NO_KEY_COLUMNS`` and others of the keys.
         """
         check_type("topic", topic, str, "a string")
         check_type("servers", servers, str, "a string, host:port with commas between")
@@ -444,7 +444,7 @@ class DeltaTable:
 
         :param mode: ``symlink_format_manifest``.
         :raises pyspark.errors.AnalysisException: ``DELTA_MODE_NOT_SUPPORTED`` for another one, and for tables with
-            deletion vectors or column mapping, which readers of manifests do not know.
+            deletion vectors or column mapping, which readers of manifests do not support.
         """
         check_type("mode", mode, str, "a string")
         self._table.sql(f"GENERATE {quote(mode)} FOR TABLE {self._table.name}")
@@ -462,7 +462,7 @@ class DeltaTable:
     def clone(
         self, target: str, isShallow: bool = False, replace: bool = False, properties: Mapping[str, str] | None = None
     ) -> DeltaTable:
-        """Clone the table as it is now; ``target`` is a name or a path. All files are copied, unless ``isShallow``."""
+        """Clone the newest version; ``target`` is a name or a path. All files are copied, unless ``isShallow``."""
         return self._clone("", target, isShallow, replace, properties)
 
     def cloneAtVersion(
@@ -473,7 +473,7 @@ class DeltaTable:
         replace: bool = False,
         properties: Mapping[str, str] | None = None,
     ) -> DeltaTable:
-        """Clone the table as of a version."""
+        """Clone the table at a version."""
         check_type("version", version, int, "an int")
         return self._clone(f" VERSION AS OF {version}", target, isShallow, replace, properties)
 
@@ -485,7 +485,7 @@ class DeltaTable:
         replace: bool = False,
         properties: Mapping[str, str] | None = None,
     ) -> DeltaTable:
-        """Clone the table as of a time."""
+        """Clone the table at a time."""
         check_type("timestamp", timestamp, str, "a string")
         return self._clone(f" TIMESTAMP AS OF {literal(timestamp)}", target, isShallow, replace, properties)
 

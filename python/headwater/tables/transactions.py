@@ -14,7 +14,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class InTransaction:
-    """The block is a transaction of the session: committed at its end, rolled back where it raises.
+    """The block is a transaction of the session: committed at its end, rolled back if it raises an exception.
 
     ``versions`` has, after the block, the version of each table that was changed, by its path.
     """
@@ -45,6 +45,6 @@ class InTransaction:
                 _LOG.warning("the transaction of a block that raised was not rolled back: %s", other)
 
     def rollback(self) -> None:
-        """Undo what the block has done so far, and end the transaction; what follows in the block is none of it."""
+        """Undo what the block has done so far, and end the transaction; later statements are not part of it."""
         self._is_open = False
         self._spark.sql("ROLLBACK")
