@@ -148,7 +148,8 @@ def test_a_store_of_pyarrow_is_searched(tmp_path: Path) -> None:
     table_at(tmp_path / "bucket" / "a" / "rivers", add("a"))
     store = ArrowStore(pafs.SubTreeFileSystem(str(tmp_path), pafs.LocalFileSystem()))
     folder = Folder(store.uri("s3://bucket"), store)
-    assert folder.search().tables == ["a/rivers"]
+    table_at(tmp_path / "bucket" / "z")
+    assert folder.search() == (["a/rivers", "z"], [])
     assert folder.glance("a/rivers")["files"] == 1
     with pytest.raises(HeadwaterError) as caught:
         folder.table("a")

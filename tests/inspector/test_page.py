@@ -220,7 +220,10 @@ def test_names_of_columns_are_completed(tmp_path: Path, visit: Callable[..., Any
     assert page.input_value("#where") == "`customer name`"
     assert offered("id = 'cust") == []
     assert offered("id = 'x' AND custo") == ["customer_id", "`customer name`"]
+    page.wait_for_timeout(600)
+    assert page.locator("#skipping .problem").count() == 0  # the name is still being typed
     page.keyboard.press("Escape")
+    page.wait_for_selector("#skipping .problem >> text=custo")
     assert page.evaluate(shown) == []
     assert offered("<im") == []
     assert offered("id") == ["customer_id"]

@@ -129,6 +129,25 @@ def test_a_path_without_a_table(path: str, words: str, tmp_path: Path, monkeypat
     assert path.rpartition("/")[2] in str(caught.value) or path == "."
 
 
+def test_the_command_of_a_folder(
+    table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It says how many tables there are; without any, the error says what was not searched."""
+    from headwater.cli.inspecting import serve
+
+    monkeypatch.setattr(Inspector, "run", lambda self: self._socket.close())
+    serve(str(table.parent), 0)
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"1 table in {table.parent}: the page is at http://127.0.0.1:")
+    assert second == "Whoever has this address can read the tables. Ctrl+C ends it."
+    empty = table.parent / "empty"
+    empty.mkdir()
+    (empty / "link").symlink_to(table)
+    with pytest.raises(HeadwaterError, match="1 symbolic link to a folder was not followed") as caught:
+        serve(str(empty), 0)
+    assert caught.value.condition == "HEADWATER_INSPECT_NO_TABLE"
+
+
 def test_a_package_that_is_missing(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from headwater.cli.inspecting import serve
 

@@ -31,7 +31,7 @@ from headwater.log.snapshot import load_snapshot
 from headwater.protocol.file_names import LOG_DIRECTORY
 from headwater.stores import FileInfo, Store
 from headwater.stores.arrow import ArrowStore
-from headwater.stores.interface import StoreOver
+from headwater.stores.interface import StoreOver, in_parallel
 
 #: Tables that a search finds, folders that it lists, and levels below the folder that it enters.
 MOST_TABLES, MOST_FOLDERS, DEEPEST = 500, 5000, 6
@@ -77,30 +77,35 @@ class Folder:
 
         :raises OSError: the folder itself cannot be listed.
         """
-        tables, notes, links, listed = list[str](), list[str](), 0, 0
-        failures, too_deep = list[str](), 0
-        coming = [("", 0)]
-        while coming and len(tables) < MOST_TABLES and listed < MOST_FOLDERS:
-            inside, level = coming.pop(0)
-            listed += 1
-            try:
-                children = self._children(f"{self.path}/{inside}" if inside else self.path or "/")
-            except OSError as error:
-                if not inside:
-                    raise
-                failures.append(f"{short(inside)} cannot be listed: {error.strerror or type(error).__name__}.")
-                continue
-            links += children.links
-            if LOG_DIRECTORY in children.names:
-                if inside:
-                    tables.append(inside)
-                continue
-            below = [name for name in children.names if not name.startswith((".", "_"))]
-            if level == DEEPEST:
-                too_deep += len(below)
-            else:
-                coming += [(f"{inside}/{name}" if inside else name, level + 1) for name in below]
-        if coming:
+        tables, notes, failures = list[str](), list[str](), list[str]()
+        links, listed, too_deep, ended_early = 0, 0, 0, False
+        level = [""]
+        for depth in range(DEEPEST + 1):
+            some = level[: MOST_FOLDERS - listed]
+            ended_early = ended_early or len(some) < len(level)
+            below = list[str]()
+            for inside, children in zip(some, self._listed(some), strict=True):
+                if len(tables) == MOST_TABLES:
+                    ended_early = True
+                    break
+                listed += 1
+                if isinstance(children, OSError):
+                    if not inside:
+                        raise children
+                    reason = children.strerror or type(children).__name__
+                    failures.append(f"{short(inside)} cannot be listed: {reason}.")
+                    continue
+                links += children.links
+                if LOG_DIRECTORY in children.names:
+                    tables += [inside] if inside else []
+                    continue
+                entered = [name for name in children.names if not name.startswith((".", "_"))]
+                if depth == DEEPEST:
+                    too_deep += len(entered)
+                else:
+                    below += [f"{inside}/{name}" if inside else name for name in entered]
+            level = below
+        if ended_early:
             notes.append(
                 f"The search ended after {plural(len(tables), 'table')} in {plural(listed, 'folder')}, so there may be "
                 "more tables: inspect a folder further down to see them."
@@ -118,6 +123,18 @@ class Folder:
         with self._lock:
             self._known.update(tables)
         return Found(sorted(tables), notes)
+
+    def _listed(self, folders: Sequence[str]) -> Sequence[Children | OSError]:
+        """What is in each of some folders, or why that is not known."""
+        if self._store.is_local:
+            return [self._list(inside) for inside in folders]
+        return in_parallel(self._list, folders)
+
+    def _list(self, inside: str) -> Children | OSError:
+        try:
+            return self._children(f"{self.path}/{inside}" if inside else self.path or "/")
+        except OSError as error:
+            return error
 
     def table(self, name: str) -> InspectedTable:
         """One of the tables that a search found, or would find.

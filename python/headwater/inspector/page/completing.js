@@ -6,7 +6,7 @@ const MOST = 8;
 const BEGUN = /(?:`(?:[^`]|``)*|[A-Za-z_][\w.]*(?:\.`(?:[^`]|``)*)?)$/;
 const TEXTS = /'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"/g;
 
-// The names that a beginning may become: those that begin with it, then those of which a part does.
+// The names that a beginning may become: names that begin with it first, then names with a part that does.
 function matching(names, begun) {
   const wanted = begun.replaceAll("`", "").toLowerCase();
   const plain = (name) => name.text.replaceAll("`", "").toLowerCase();
@@ -15,7 +15,7 @@ function matching(names, begun) {
   return [...first, ...later].filter((name) => name.text !== begun).slice(0, MOST);
 }
 
-// A list for a text field. `names`: {text, type}. `changed` is called once a name was taken.
+// A list for a text field. `names`: {text, type}. `changed` is called when the list closes, as when a name was taken.
 export function completing(input, names, changed) {
   const list = h("ul", { class: "completions", id: "completions", role: "listbox", "aria-label": "Columns", hidden: true });
   let shown = [];
@@ -24,11 +24,13 @@ export function completing(input, names, changed) {
   for (const [name, value] of Object.entries({ role: "combobox", "aria-autocomplete": "list", "aria-controls": "completions", "aria-expanded": "false" })) input.setAttribute(name, value);
 
   const close = () => {
+    const wasOpen = shown.length > 0;
     shown = [];
     place = -1;
     list.hidden = true;
     input.setAttribute("aria-expanded", "false");
     input.removeAttribute("aria-activedescendant");
+    if (wasOpen) changed();
   };
   const choose = (to) => {
     place = to;
@@ -41,8 +43,6 @@ export function completing(input, names, changed) {
     input.setRangeText(name.text, end - begun.length, end, "end");
     close();
     input.focus();
-    changed();
-    close();
   };
   const look = () => {
     const before = input.value.slice(0, input.selectionStart);

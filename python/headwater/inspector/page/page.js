@@ -414,14 +414,16 @@ async function showSkipping(body) {
       draw(result.drawn ?? null);
       answer.replaceChildren(...explained(result));
     } catch (error) {
-      if (mine === asked) answer.replaceChildren(problem(error));
+      if (mine !== asked) return;
+      if (input.getAttribute("aria-expanded") === "true") answer.replaceChildren(); // a name is still being typed
+      else answer.replaceChildren(problem(error));
     }
   };
   let timer = null;
   input.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(explain, 250); });
   select.addEventListener("change", () => { place = Number(select.value); pick(); });
   const ask_ = h("form", { class: "predicate", on: { submit: (event) => { event.preventDefault(); clearTimeout(timer); explain(); } } }, input, h("button", { type: "submit", class: "main" }, "Which files?"));
-  const box = completing(input, o.columns.map((c) => ({ text: c.path, type: c.type })), () => input.dispatchEvent(new Event("input")));
+  const box = completing(input, o.columns.map((c) => ({ text: c.path, type: c.type })), () => { clearTimeout(timer); explain(); });
   body.replaceChildren(
     h("h3", { at: { marginTop: 0 } }, "Type a predicate"), ask_, box, answer,
     h("h3", null, "How the files overlap"),
