@@ -19,7 +19,8 @@ from headwater.inspector.history import History
 from headwater.inspector.table import InspectedTable
 from headwater.log.snapshot import load_snapshot
 from headwater.protocol.actions import Metadata, Protocol
-from headwater.statements.maintenance.health import health
+from headwater.statements.maintenance.findings import by_path, findings
+from headwater.statements.maintenance.health import by_section, health
 from headwater.statements.maintenance.layouts import Settings
 from headwater.stores import LocalStore
 from inspector.conftest import add, definition, facts_of, remove
@@ -80,6 +81,27 @@ def _check_total(table: Path, entry: dict[str, Any]) -> None:
     held = (snapshot.num_files, snapshot.size_in_bytes, rows)
     differences = [pair for pair in zip(entry["total"] or (), held, strict=False) if pair[0] not in (None, pair[1])]
     assert differences == [], (table, entry["version"])
+
+
+def test_the_advice_is_that_of_the_command(tmp_path: Path) -> None:
+    """The same findings in the same words, each with the statement that its text has."""
+    columns = (("id", "long"), ("day", "string"))
+    write_commit(tmp_path, 0, *definition(*columns, partitioned=("day",)), add("bare", rows=None))
+    vector = {"storageType": "u", "pathOrInlineDv": "x" * 20, "offset": 1, "sizeInBytes": 40, "cardinality": 9}
+    for version in range(1, 120):
+        day = {"partitionValues": {"day": f"{version % 3}"}}
+        write_commit(tmp_path, version, add(f"{version}", 1000, deletionVector=vector, **day))
+    write_commit(tmp_path, 120, remove("1", size=10**9), remove("bare"))
+    copied = set()
+    for version in (0, 119, 120):
+        snapshot = load_snapshot(str(tmp_path), LocalStore(), version)
+        expected = findings(by_section(health(snapshot, Settings())), by_path(str(tmp_path)))
+        found = facts_of(tmp_path)("advice", version=version)[1]["findings"]
+        assert [(each["level"], each["name"], each["text"]) for each in found] == expected, version
+        assert all(each["sql"] is None or each["sql"] in each["text"] for each in found)
+        copied |= {each["name"] for each in found if each["sql"]}
+    assert copied == {"statistics", "smallFiles", "deletedRows"}
+    assert "checkpoint" in {each["name"] for each in found}
 
 
 def test_the_growth_is_that_of_the_snapshots(tmp_path: Path) -> None:

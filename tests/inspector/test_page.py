@@ -101,6 +101,7 @@ def test_a_damaged_table_and_a_narrow_window(tmp_path: Path, visit: Callable[...
     write_commit(tmp_path, 1, add("b", low=1, high=2))
     (tmp_path / "_delta_log" / f"{2:020d}.json").write_text('{"add": ' + EVIL)
     page = visit(tmp_path, 380, "dark")
+    assert page.inner_text("h1") == tmp_path.name
     assert "DELTA_INVALID_COMMIT" in page.inner_text("#overview [role=alert]")
     page.click("button[aria-label='Open version 2']")
     page.wait_for_selector("dialog[open] >> text=damaged")

@@ -26,9 +26,10 @@ def advice(view: View) -> dict[str, Any]:
     snapshot = view.snapshot
     rows = view.once(counts, counts)
     sections: dict[str, Any] = {
-        "files": view.once(
-            "files", lambda _: file_figures(snapshot, snapshot.select(["path", "size", "partition_values"]), Settings())
-        ),
+        "files": {
+            **view.once("files", lambda _: file_figures(snapshot, snapshot.select(["path", "size"]), Settings())),
+            "partitions": view.once(files.partitions, files.partitions)["count"],
+        },
         "rows": {**rows, "filesWithDeletedRows": rows["filesWithVectors"]},
         "optimize": view.once(files.optimize, files.optimize),
         "vacuum": log_files.vacuum(view),

@@ -76,7 +76,14 @@ async function overviewFirst() {
     document.title = `${o.name ?? folder} · Headwater inspector`;
     $("path").replaceChildren(h("bdi", null, o.path));
     $("at").replaceChildren("version ", h("b", null, count(o.version)), h("span", { class: "when" }, ` · ${ago(o.time)}`));
-  } else $("at").replaceChildren(h("span", { class: "chip bad" }, "cannot be read"));
+  } else {
+    const path = state.table === null ? state.place.path : `${state.place.path}/${state.table}`;
+    const folder = path.split("/").filter(Boolean).pop() ?? path;
+    $("name").textContent = folder;
+    document.title = `${folder} · Headwater inspector`;
+    $("path").replaceChildren(h("bdi", null, path));
+    $("at").replaceChildren(h("span", { class: "chip bad" }, "cannot be read"));
+  }
   $("newest").hidden = o ? o.version === state.newest : state.at === null;
 }
 
@@ -110,7 +117,7 @@ async function showOverview(body) {
   body.replaceChildren(
     h("div", { class: "tiles" },
       rows,
-      tile("Size", bytes(o.bytes), `${bytes(o.files ? o.bytes / o.files : 0)} a file`),
+      tile("Size", bytes(o.bytes), `${bytes(o.files ? o.bytes / o.files : 0)} per file`),
       tile("Files", compact(o.files), o.partitionColumns.length ? `partitioned by ${o.partitionColumns.join(", ")}` : o.clusteringColumns ? `clustered by ${o.clusteringColumns.join(", ")}` : "not partitioned"),
       tile("Columns", count(o.columns.filter((c) => c.depth === 0).length), `${few(o.columnsWithBounds.length, "column")} with bounds`),
       tile("Versions", count(o.version + 1), `${few(state.history.length, "commit")}${state.more ? " or more" : ""} in the log`),
@@ -121,7 +128,7 @@ async function showOverview(body) {
   fillRows("…", "counting");
   try {
     const n = await askHere("counts");
-    fillRows(n.rows === null ? "unknown" : compact(n.rows), n.rows === null ? `${few(n.filesWithoutStatistics, "file")} without a count` : n.deletedRows ? `${compact(n.deletedRows)} more are deleted` : `${compact(o.files ? Math.round(n.rows / o.files) : 0)} a file`);
+    fillRows(n.rows === null ? "unknown" : compact(n.rows), n.rows === null ? `${few(n.filesWithoutStatistics, "file")} without a count` : n.deletedRows ? `${compact(n.deletedRows)} more are deleted` : `${compact(o.files ? Math.round(n.rows / o.files) : 0)} per file`);
     if (!state.counted) timelineFirst().then(() => showTimeline($("timeline").querySelector(".body")));
     const log = await askHere("log");
     if (log.incomplete.length) say(`${few(log.incomplete.length, "checkpoint")} with parts missing.`, "log");
@@ -232,14 +239,14 @@ async function openComparison(from, to) {
     body.replaceChildren(
       h("p", { class: "lead" }, found.sentence),
       table([{ name: "" }, { name: `Version ${count(before.version)}`, right: true }, { name: `Version ${count(after.version)}`, right: true }, { name: "Difference", right: true }], [
-        [h("span", null, "Committed (UTC)"), time(before.time), time(after.time), ""],
+        ["Committed (UTC)", h("span", { class: "wraps" }, time(before.time)), h("span", { class: "wraps" }, time(after.time)), ""],
         row("Files", count, (side) => side.files), row("Size", bytes, (side) => side.bytes), row("Rows", count, (side) => side.rows),
       ], "Both versions"),
       h("h3", null, "Files"),
       table([{ name: "What" }, { name: "Files", right: true }, { name: "Size", right: true }], [
         [h("span", { class: "plus" }, `only in version ${count(after.version)}`), count(f.added), bytes(f.addedBytes)],
         [h("span", { class: "minus" }, `only in version ${count(before.version)}`), count(f.removed), bytes(f.removedBytes)],
-        ["in both, with other deleted rows", count(f.withOtherDeletedRows), ""],
+        [h("span", { class: "wraps" }, "in both, with other deleted rows"), count(f.withOtherDeletedRows), ""],
       ], "Files"),
       changesOf({ version: null, changes: found.changes }) || h("p", { class: "muted", at: { marginTop: "12px" } }, "Schema, properties and protocol are the same."));
   } catch (error) {
@@ -283,12 +290,20 @@ async function openVersion(version) {
       changesOf(found),
       h("div", { class: "two" },
         h("div", null, h("h3", null, "Commit"), pairs([["time (UTC)", time(entry?.time)], ["bytes", bytes(found.bytes)], ["actions", Object.entries(found.counts).map(([kind, n]) => `${count(n)} ${kind}`).join(", ")], ...Object.entries(others).filter(([name]) => name !== "timestamp").map(([name, value]) => [name, text(value)])])),
-        h("div", null, parameters && Object.keys(parameters).length ? [h("h3", null, "Parameters"), all(parameters)] : null, metrics && Object.keys(metrics).length ? [h("h3", null, "Metrics"), all(metrics)] : null)),
+        h("div", null, parameters && Object.keys(parameters).length ? [h("h3", null, "Parameters"), all(parameters)] : null, metrics && Object.keys(metrics).length ? [h("h3", null, "Metrics"), pairs(Object.entries(metrics).map(([name, value]) => [name, metric(name, value)]))] : null)),
       h("h3", null, "Actions"), list);
     await actions(0);
   } catch (error) {
     body.replaceChildren(problem(error));
   }
+}
+
+// A metric with the unit that its name says: sizes as everywhere, times in milliseconds, and numbers of things.
+function metric(name, value) {
+  const isNumber = /^-?\d{1,15}$/.test(String(value));
+  if (!isNumber) return value !== null && typeof value === "object" ? JSON.stringify(value) : String(value);
+  if (/bytes|size/i.test(name)) return bytes(Number(value));
+  return /ms$/i.test(name) ? `${count(Number(value))} ms` : count(Number(value));
 }
 
 const summary = (action) => {
@@ -341,13 +356,13 @@ async function showFiles(body) {
         label: i === 0 ? "0" : bytes(sizes.edges[i - 1]).replace(".00", "").replace(".0", ""),
         parts: [{ value: gone, class: "gone" }, { value: sizes.bars[i][place] - gone, class: "kept" }],
         ghost: plan && plan.filesRemoved ? plan.after[i][place] : 0,
-        tip: `${name(i)}\n${format(sizes.bars[i][place])} now${plan ? `\n${format(gone)} would be written again\n${format(plan.after[i][place])} after OPTIMIZE` : ""}`,
+        tip: `${name(i)}\n${format(sizes.bars[i][place])} now${plan ? `\n${format(gone)} would be rewritten\n${format(plan.after[i][place])} after OPTIMIZE` : ""}`,
       });
     }
     chart.replaceChildren(
       bars(list, `Files by size: ${list.filter((bar) => bar.parts[0].value + bar.parts[1].value).map((bar) => bar.tip.split("\n").slice(0, 2).join(" ")).join("; ")}`, { format: byBytes ? bytes : compact, across: "size of a file, from", up: byBytes ? "bytes" : "files" }),
-      h("div", { class: "legend" }, h("span", { class: "of-kept" }, "stays"), plan && plan.filesRemoved ? [h("span", { class: "of-gone" }, "OPTIMIZE writes again"), h("span", { class: "of-ghost" }, "after OPTIMIZE")] : null),
-      folded("As a table", table([{ name: "Size" }, { name: "Files", right: true }, { name: "Bytes", right: true }, ...(plan ? [{ name: "Files written again", right: true }, { name: "Files after OPTIMIZE", right: true }] : [])],
+      h("div", { class: "legend" }, h("span", { class: "of-kept" }, "unchanged"), plan && plan.filesRemoved ? [h("span", { class: "of-gone" }, "rewritten by OPTIMIZE"), h("span", { class: "of-ghost" }, "after OPTIMIZE")] : null),
+      folded("As a table", table([{ name: "Size" }, { name: "Files", right: true }, { name: "Bytes", right: true }, ...(plan ? [{ name: "Files rewritten", right: true }, { name: "Files after OPTIMIZE", right: true }] : [])],
         sizes.bars.map((bar, i) => [name(i), count(bar[0]), bytes(bar[1]), ...(plan ? [count(plan.rewritten[i][0]), count(plan.after[i][0])] : [])]).slice(first, last + 1), "Files by size")));
   };
   body.replaceChildren(h("div", { class: "controls" }, choice("Measure", [[false, "Files"], [true, "Bytes"]], byBytes, (value) => { byBytes = value; draw(); }),
@@ -358,8 +373,8 @@ async function showFiles(body) {
     plan = await askHere("optimize");
     const verb = { compact: "compaction", cluster: "clustering" }[plan.layout] ?? plan.layout;
     words.replaceChildren(h("h3", null, `OPTIMIZE (${verb})`), plan.filesRemoved
-      ? pairs([["would remove", `${few(plan.filesRemoved, "file")}, ${bytes(plan.bytesRead)}`], ["would add", `${few(plan.filesAdded, "file")}, about ${bytes(plan.bytesWritten)}`], ["why", Object.entries(plan.reasons).map(([why, n]) => `${count(n)}: ${why}`).join(" · ")], ["small is", `less than ${bytes(sizes.smallerThan)}: ${few(sizes.smallFiles, "file")}`]])
-      : h("p", { class: "muted" }, `It would leave all files as they are. Of ${few(sizes.smallFiles, "file")} smaller than ${bytes(sizes.smallerThan)}, none has another of its partition to go with.`));
+      ? pairs([["would remove", `${few(plan.filesRemoved, "file")}, ${bytes(plan.bytesRead)}`], ["would add", `${few(plan.filesAdded, "file")}, about ${bytes(plan.bytesWritten)}`], ["why", Object.entries(plan.reasons).map(([why, n]) => `${count(n)}: ${why}`).join(" · ")], ["small files", `${count(sizes.smallFiles)} under ${bytes(sizes.smallerThan)}`]])
+      : h("p", { class: "muted" }, `It would leave all files unchanged: ${few(sizes.smallFiles, "file")} under ${bytes(sizes.smallerThan)}, and no two of a partition to compact.`));
     draw();
   } catch (error) {
     words.replaceChildren(problem(error));
@@ -538,7 +553,7 @@ async function showLog(body) {
         ["checksum files", count(log.checksums)],
         ["compacted commits", log.compactions.files ? `${count(log.compactions.files)}, ${bytes(log.compactions.bytes)}` : "0"],
         f ? ["tombstones", count(f.tombstones)] : null,
-        ["_last_checkpoint", log.lastCheckpointFile ? "there" : "missing"],
+        ["_last_checkpoint", log.lastCheckpointFile ? "present" : "missing"],
       ])), vacuum),
     log.incomplete.length ? h("div", { class: "problem", at: { marginTop: "12px" } }, log.incomplete.map((each) => h("p", null, `The checkpoint of version ${each.version} lacks ${each.missing}.`))) : "",
     log.checkpoints.length ? [h("h3", null, "Checkpoints"), table([{ name: "Version" }, { name: "Time (UTC)" }, { name: "Kind" }, { name: "Files", right: true }, { name: "Bytes", right: true }], log.checkpoints.map((c) => [count(c.version), time(c.time), c.format, count(c.files), bytes(c.bytes)]), "Checkpoints, the newest first")].reduce((all, each) => (all.append(each), all), document.createDocumentFragment()) : "");
@@ -602,7 +617,7 @@ function showSchema(body) {
       h("div", null, h("h3", null, "Properties"), Object.keys(o.properties).length ? pairs(Object.entries(o.properties)) : h("p", { class: "muted" }, "None is set.")),
       h("div", null, h("h3", null, "Protocol and table"), pairs([
         ["reader version", p.reader], ["writer version", p.writer],
-        ["features", p.features.length ? h("span", null, p.features.map((f) => [h("span", { class: "chip", tip: f.readers ? "Readers need it, too" : "Writers need it" }, f.name), " "])) : null],
+        ["features", p.features.length ? h("span", null, p.features.map((f) => [h("span", { class: "chip", tip: f.readers ? "Readers and writers need it" : "Writers need it" }, f.name), " "])) : null],
         ["column mapping", o.columnMapping], ["partitioned by", o.partitionColumns.join(", ") || null], ["clustered by", o.clusteringColumns?.join(", ") || null],
         ["description", o.description], ["created (UTC)", o.created === null ? null : time(o.created)], ["id", o.id],
         ...o.domains.map((d) => [d.name, d.configuration])]))));

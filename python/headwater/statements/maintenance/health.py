@@ -104,6 +104,7 @@ def health(snapshot: Snapshot, settings: Settings, conditions: Sequence[str] = (
     files = snapshot.select(["path", "size", "partition_values", "deletion_vector", "tags"])
     facts = [Fact("table", None, name, value) for name, value in _table(snapshot).items()]
     facts += [Fact("files", None, name, value) for name, value in file_figures(snapshot, files, settings).items()]
+    facts.append(Fact("files", None, "partitions", len(set(map(partition_of, files["partition_values"].to_pylist())))))
     facts += [Fact("rows", None, name, value) for name, value in _rows(snapshot, files).items()]
     facts += [Fact("clustering", None, name, value) for name, value in clustering_figures(snapshot, files).items()]
     for path, depth in depths(snapshot, columns_with_bounds(snapshot)).items():
@@ -131,7 +132,7 @@ def _table(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def file_figures(snapshot: Snapshot, files: pa.Table, settings: Settings) -> dict[str, Any]:
-    """The section ``files``; ``files`` has the columns ``path``, ``size`` and ``partition_values``."""
+    """The section ``files`` without the number of partitions; ``files`` has the columns ``path`` and ``size``."""
     elsewhere = pc.filter(files["size"], lie_elsewhere(files["path"], snapshot.table_path))
     small = pc.filter(files["size"], pc.less(files["size"], settings.min_file_size))
     return {
@@ -144,7 +145,6 @@ def file_figures(snapshot: Snapshot, files: pa.Table, settings: Settings) -> dic
         "smallFiles": len(small),
         "smallBytes": _sum(small),
         "smallerThan": settings.min_file_size,
-        "partitions": len({partition_of(values) for values in files["partition_values"].to_pylist()}),
     }
 
 
