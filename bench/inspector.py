@@ -29,6 +29,7 @@ _CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("counts", {}),
     ("optimize", {}),
     ("log", {}),
+    ("advice", {}),
     ("depths", {}),
     ("version", {"number": big_log.VERSION}),
     ("overlap", {"column": "id"}),
