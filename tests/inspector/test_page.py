@@ -134,10 +134,17 @@ def test_the_tables_of_a_folder(tmp_path: Path, visit: Callable[..., Any]) -> No
     page.fill("#wanted", "RIV")
     assert page.locator("tbody tr").count() == 1
 
+    page.click("#theme")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
     page.click("text=a/rivers & co")
     page.wait_for_selector(".tile")
     assert page.inner_text("h1") == "rivers & co"
     page.wait_for_selector("#overview .findings code >> text=OPTIMIZE delta.`")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.click("#overview .findings button")
+    page.wait_for_selector("#overview .findings button >> text=Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == f"OPTIMIZE delta.`{tmp_path}/a/rivers & co`"
     page.click("button[aria-label='Open version 0']")
     page.wait_for_selector("dialog[open] >> text=What it defines")
     pasted = page.url

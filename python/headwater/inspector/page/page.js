@@ -689,14 +689,20 @@ function say(words, action, text, bad) {
   live.replaceChildren(h("div", { class: bad ? "note bad" : "note" }, words, action ? h("button", { type: "button", on: { click: action } }, text) : null));
 }
 
+// Draw the timeline in other colours; the page of a folder has none.
+function drawTimeline() {
+  const section = $("timeline");
+  if (section) showTimeline(section.querySelector(".body"));
+}
+
 $("newest").addEventListener("click", () => goTo(null));
 $("theme").addEventListener("click", () => {
   const root = document.documentElement;
   const isDark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = isDark ? "light" : "dark";
-  showTimeline($("timeline").querySelector(".body"));
+  drawTimeline();
 });
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => showTimeline($("timeline").querySelector(".body")));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawTimeline);
 $("dialog").addEventListener("click", (event) => { if (event.target === event.currentTarget) event.currentTarget.close(); });
 
 $("dialog").addEventListener("close", () => goAddress({ commit: null, from: null, to: null }));
