@@ -172,12 +172,14 @@ def with_marks(before: TableDefinition, marked: TableDefinition) -> TableDefinit
 
 
 def unmapped(before: TableDefinition) -> TableDefinition:
-    """The definition of the same columns in a table that maps none."""
+    """The definition of the same columns in a table that maps none. Its clustering columns are declared again, even if
+    they have the same names in files: those that another writer chooses meanwhile would have other ones.
+    """
     schema, columns = mapping.strip(before.schema), before.clustering_columns
     after = changed(
         without_properties(before, FEATURES["columnMapping"].own_properties), schema_string=schema_string(schema)
     )
-    return after if columns is None else after.with_clustering(clustered_by(schema, columns))
+    return after if columns is None else replace(after, clustering_domain=clustered_by(schema, columns))
 
 
 def without_properties(before: TableDefinition, gone: Iterable[properties.Property[Any]]) -> TableDefinition:

@@ -65,6 +65,23 @@ def with_vector(path, name="a.parquet", gone=(1,)):
     return deletion_vectors.absolute_location(vector, str(path)).rpartition("/")[2]
 
 
+def test_clustering_columns_that_another_writer_chooses_meanwhile_can_be_read(tmp_path, statement, make_statement):
+    """They are of a column that is called otherwise in files, as long as the table maps columns."""
+    path, columns = tmp_path / "t", schema_json(a="integer", b="integer")
+    create_table(create_request(path, columns, partitioning=["cluster_by(a)"]), statement)
+    sets(path, statement, "delta.columnMapping.mode", "name")()
+    table = {"table": str(path), "name": "t"}
+    added = {"kind": "add_column", "path": ["c"], "type": '"integer"', "nullable": True}
+    alter_table({**table, "changes": [added]}, statement)
+    clustered = {**table, "changes": [{"kind": "cluster_by", "columns": [["c"]]}]}
+    statement.before_commits = [lambda: alter_table(clustered, make_statement())]
+    with pytest.raises(HeadwaterError, match="DELTA_CONCURRENT_WRITE"):
+        drop(path, statement, "columnMapping")
+    assert newest(path).clustering_columns == (("c",),)
+    drop(path, statement, "columnMapping")
+    assert newest(path).clustering_columns == (("c",),)
+
+
 def test_only_the_last_commit_is_announced(make, statement):
     path = make(feature__vacuumProtocolCheck="supported")
     statement.begun.clear()
