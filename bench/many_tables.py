@@ -220,6 +220,10 @@ class _Counting(LocalStore):
         self.requests += 1
         return super().read(path)
 
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        self.requests += 1
+        return super().read_range(path, offset, length)
+
     def following(self, paths: Iterable[str]) -> list[FileInfo] | None:
         self.requests += 1
         return super().following(paths)

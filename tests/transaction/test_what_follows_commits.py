@@ -29,7 +29,7 @@ from headwater.stores import LocalStore
 from headwater.stores.hadoop import hadoop_store
 from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 from headwater.transaction.same_table import writing_to_same_table
-from support.commits import add_file, append, metadata
+from support.commits import add_file, append, create, metadata
 from support.stores.fake_hadoop import FakeHadoop
 
 SECONDS = float(os.environ.get("HEADWATER_TEST_SECONDS", "3"))
@@ -321,6 +321,37 @@ def test_a_checkpoint_that_is_about_to_be_taken_back_is_not_read(tmp_path):
     name = f"_delta_log/{2:020d}.checkpoint.parquet"
     shutil.copy(f"{old.table_path}/{name}", f"{new.table_path}/{name}")
     assert files(new.table_path) == expected
+
+
+@pytest.mark.parametrize("left", [b"", b'{"metaData":', b"\0" * 100], ids=["empty", "cut off", "zeros"])
+def test_a_first_commit_that_is_damaged_does_not_matter_beside_a_new_checkpoint(tmp_path, left):
+    table = made(str(tmp_path / "t"), 5, delta_checkpointInterval="5")
+    expected = files(table.table_path)
+    Path(table.table_path, f"_delta_log/{0:020d}.json").write_bytes(left)
+    assert files(table.table_path) == expected
+
+
+def test_of_a_large_first_commit_only_the_head_is_read(tmp_path):
+    """Whose table a new checkpoint is of is asked on each opening, and the commit may have a million files."""
+
+    class Reading(LocalStore):
+        bytes = 0
+
+        def read(self, path):
+            self.bytes += os.path.getsize(path)
+            return super().read(path)
+
+        def read_range(self, path, offset, length):
+            self.bytes += length
+            return super().read_range(path, offset, length)
+
+    many = [add_file(f"{number:0100}") for number in range(5000)]
+    table = create(tmp_path, *many, delta_checkpointInterval="1").snapshot
+    append(table, "more")
+    assert wait_for_maintenance(30)
+    store = Reading()
+    assert load_snapshot(str(tmp_path), store).num_files == 5001
+    assert store.bytes < os.path.getsize(tmp_path / f"_delta_log/{0:020d}.json") / 2
 
 
 def test_an_unreadable_checkpoint_after_the_newest_commit_is_an_error(tmp_path):

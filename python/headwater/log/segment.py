@@ -43,6 +43,8 @@ _OLD = 24 * 3600 * 1000
 #: What a listing that was overtaken by writers may look like, and how often it is made before that is believed.
 _MISSING = frozenset({"DELTA_VERSIONS_NOT_CONTIGUOUS", "DELTA_TRUNCATED_TRANSACTION_LOG", "DELTA_MISSING_PART_FILES"})
 _LISTINGS = 4
+#: Bytes of a commit that are read for the table's definition, before all of it is. Chosen, not measured.
+_HEAD = 256 << 10
 
 
 @dataclass(frozen=True)
@@ -176,11 +178,20 @@ def own_id(listing: LogListing, store: Store, doubtful: CheckpointFiles) -> str 
 
 
 def first_id(table_path: str, store: Store) -> str | None:
-    """The table's id in the first commit; None where the log has that no more."""
+    """The table's id in the first commit; None if the log has that no more, or if it cannot be read: a newer checkpoint
+    has all that it said.
+    """
     path = f"{log_directory(table_path)}/{commit_name(0)}"
     try:
-        metadata = parse_actions(store.read(path), path).metadata
-    except FileNotFoundError:
+        data = store.read_range(path, 0, _HEAD)
+        if len(data) == _HEAD:  # the definition comes before the files, of which there may be a million
+            first_lines = data[: data.rfind(b"\n") + 1]
+            found = parse_actions(first_lines, path).metadata if first_lines else None
+            if found is not None:
+                return found.id
+            data = store.read(path)
+        metadata = parse_actions(data, path).metadata
+    except (FileNotFoundError, PermissionError, HeadwaterError):
         return None
     return None if metadata is None else metadata.id
 
