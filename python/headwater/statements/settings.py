@@ -192,7 +192,7 @@ _elsewhere(
 _elsewhere(
     "spark.headwater.progress",
     "true in `headwater spark-sql` and `headwater pyspark` on a terminal, false elsewhere",
-    "a line on standard error says what runs, in place of Spark's bar",
+    "the terminal shows what runs, in place of Spark's bar, and what statements did to rows",
     at_start=True,
 )
 _topic("UPDATE, DELETE and MERGE")

@@ -2,7 +2,7 @@ package org.apache.spark.sql.headwater.bridge
 
 import scala.collection.concurrent.TrieMap
 
-import org.apache.spark.scheduler.{SparkListener, SparkListenerExecutorMetricsUpdate, SparkListenerTaskEnd}
+import org.apache.spark.scheduler.{SparkListener, SparkListenerExecutorMetricsUpdate, SparkListenerStageCompleted, SparkListenerTaskEnd}
 import org.apache.spark.util.AccumulatorContext
 
 /**
@@ -26,6 +26,10 @@ private[bridge] final class RunningCounts extends SparkListener {
     }
 
   override def onTaskEnd(end: SparkListenerTaskEnd): Unit = tasks.remove(end.taskInfo.taskId)
+
+  /** A heartbeat may arrive after the end of a task that it counts. */
+  override def onStageCompleted(end: SparkListenerStageCompleted): Unit =
+    tasks.filterInPlace((_, counted) => counted._1 != end.stageInfo.stageId)
 
   /** The sums of the tasks of these stages, by the counters' names. */
   def of(stages: Set[Int]): Map[String, Long] =
