@@ -579,5 +579,5 @@ def test_a_manifest_that_is_damaged_is_not_written_again(tmp_path, only_asked):
     assert without(found.content, schema, spec, {second.path}, 8) is None
     sync = open_container(content).sync
     for damaged in (content[:-1], content.replace(sync + b"\x02", sync + b"\x04"), content + b"x"):
-        with pytest.raises(ValueError, match=r"cut off|no entry"):
+        with pytest.raises(ValueError, match=r"truncated|not an entry"):
             without(damaged, schema, spec, {second.path}, 7)

@@ -72,7 +72,7 @@ def test_several_strategies(spark, tmp_path, explain):
     text = explain(table, "DELETE FROM {t} WHERE id >= 3")
     assert "Files: 2 (" in text
     assert "metadata only: every row of 1 file matches" in text
-    assert "deletion vectors: delta.enableDeletionVectors is true; rows of 1 file are looked at" in text
+    assert "deletion vectors: delta.enableDeletionVectors is true; rows of 1 file are examined" in text
 
 
 def test_insert_only_and_nothing(spark, tmp_path, explain):

@@ -351,7 +351,7 @@ def _time(catalog):
 def _empty_text(catalog):
     table = _by(catalog, "empty", _FIELDS[:2], _spec(2, IdentityTransform(), "a b"))
     _append(table, [{"id": 1, "a b": ""}])
-    return table, "the empty text"
+    return table, "an empty string"
 
 
 def _file(table):

@@ -70,7 +70,7 @@ def read_data(content: bytes, at: int) -> tuple[bytes, int]:
     length, at = read_long(content, at)
     end = at + length
     if length < 0 or end > len(content):
-        raise ValueError("it is cut off")
+        raise ValueError("it is truncated")
     return content[at:end], end
 
 
@@ -124,7 +124,7 @@ class Container(NamedTuple):
         """
         found = self.content[self.start :].split(self.sync)
         if found.pop():
-            raise ValueError("it is cut off")
+            raise ValueError("it is truncated")
         return found
 
 
@@ -135,7 +135,7 @@ def open_container(content: bytes) -> Container:
     """
     try:
         if not content.startswith(_MAGIC):
-            raise ValueError("it is no Avro file")
+            raise ValueError("it is not an Avro file")
         metadata: dict[str, str] = {}
         at = len(_MAGIC)
         while True:
@@ -151,10 +151,10 @@ def open_container(content: bytes) -> Container:
                 metadata[key.decode()] = value.decode()
         sync = content[at : at + _SYNC_SIZE]
         if len(sync) < _SYNC_SIZE:
-            raise ValueError("it is cut off")
+            raise ValueError("it is truncated")
         return Container(metadata, content, sync, at + _SYNC_SIZE)
     except IndexError:
-        raise ValueError("it is cut off") from None
+        raise ValueError("it is truncated") from None
 
 
 def _codec(name: str) -> Callable[[bytes], bytes]:
@@ -181,7 +181,7 @@ def read_records(content: bytes) -> list[Any]:
                 records.append(record)
         return records
     except (KeyError, IndexError) as error:
-        raise ValueError(f"it is cut off or lacks {error}") from None
+        raise ValueError(f"it is truncated or lacks {error}") from None
 
 
 _Decoder = Callable[[bytes, int], tuple[Any, int]]

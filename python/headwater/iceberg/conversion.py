@@ -367,13 +367,13 @@ class _Conversion:
     def _check_there(self, manifests: Sequence[ManifestFile]) -> None:
         """Look for the files that are used again: while the property was off, any VACUUM may have taken some.
 
-        :raises FileNotFoundError: one is missing or cut off; a store that encrypts may show more bytes.
+        :raises FileNotFoundError: one is missing or truncated; a store that encrypts may show more bytes.
         """
         if manifests:
             sizes = {file.name: file.size for file in self._store.list_from(self._directory)}
             for each in manifests:
                 if sizes.get(each.path.rpartition("/")[2], -1) < each.length:
-                    raise FileNotFoundError(f"{each.path} is missing or cut off")
+                    raise FileNotFoundError(f"{each.path} is missing or truncated")
 
     def _summary(self, written: _Written, data_change: bool) -> dict[str, str]:
         mine = [each for each in written.new if each.snapshot_id == self._snapshot_id]

@@ -151,7 +151,7 @@ def partition_text(value: Any, kind: DataType, name: str) -> str | None:
             return timestamp_text(value)
         case PrimitiveType("string"):
             if not value:
-                raise NotDelta(f"a partition value of its column {name} is the empty text, which Delta reads as null")
+                raise NotDelta(f"a partition value of its column {name} is an empty string, which Delta reads as null")
             return str(value)
     raise NotDelta(f"it is partitioned by its column {name} of the type {kind.sql()}")
 

@@ -187,8 +187,8 @@ def _updates(entry: Table, wanted: TableMetadata) -> list[TableUpdate]:
         or any(specs.get(each.spec_id, each) != each for each in wanted.partition_specs)
     ):
         raise NotOurs(
-            "another writer has committed to the entry. The Delta table has none of that: drop the entry, and the next "
-            "commit makes it again"
+            "another writer has committed to the entry. The Delta table does not contain that commit: drop the entry, "
+            "and the next commit creates it"
         )
     updates: list[TableUpdate] = [AddSchemaUpdate(schema=s) for s in wanted.schemas if s.schema_id not in schemas]
     if found.current_schema_id != wanted.current_schema_id:

@@ -206,7 +206,7 @@ def entries(content: bytes) -> Iterator[Entry]:
         for _, record in avro.open_container(content).blocks():
             yield _entry_of(record)
     except IndexError:
-        raise ValueError("it is cut off") from None
+        raise ValueError("it is truncated") from None
 
 
 def _entry_of(record: bytes) -> Entry:
@@ -271,7 +271,7 @@ def without(
     for block in opened.raw_blocks():
         found = _BEGINNING.match(block)
         if found is None:
-            raise ValueError("it has a block that is no entry")
+            raise ValueError("it has a block that is not an entry")
         status, start = found.start(2), found.end()
         if block[status] == _OF_DELETED[0]:
             continue
@@ -352,7 +352,7 @@ def _avro_type(kind: DataType) -> Any:
             return "int"
         case PrimitiveType(name):
             return name
-    raise AssertionError(f"{kind} is no type of a partition")
+    raise AssertionError(f"{kind} is not a type of a partition")
 
 
 def _avro_name(name: str) -> str:

@@ -78,9 +78,9 @@ def metadata_file(store: Store, table: str) -> str | None:
     Tables without a catalog number their files ``v<n>``, and the newest one counts, even if the hint names an older
     one. Catalogs have names and numbers of their own, so these cannot be compared with the others.
 
-    :raises NotDelta: only a catalog knows which one counts: two of its files are equally new, or one was written after
-        the newest ``v<n>``, as when such a table was registered with a catalog.
-    :raises Damaged: the hint names a file that is gone.
+    :raises NotDelta: only a catalog knows which one is current: two of its files are equally new, or one was written
+        after the newest ``v<n>``, as when such a table was registered with a catalog.
+    :raises Damaged: the hint names a file that does not exist.
     """
     folder = f"{table}/{_FOLDER}"
     try:
@@ -99,7 +99,7 @@ def metadata_file(store: Store, table: str) -> str | None:
     number = max(numbers)
     if len(numbers[number]) > 1:
         names = " and ".join(sorted(numbers[number]))
-        raise NotDelta(f"its metadata files {names} are equally new, and only its catalog knows which one counts")
+        raise NotDelta(f"its metadata files {names} are equally new, and only its catalog knows which one is current")
     newest = numbers[number][0]
     if without_catalog and _HINT in listed:
         hinted = store.read(f"{folder}/{_HINT}").strip()
@@ -109,7 +109,7 @@ def metadata_file(store: Store, table: str) -> str | None:
         if Table(store, table, f"{folder}/{name}").updated > Table(store, table, f"{folder}/{newest}").updated:
             raise NotDelta(
                 f"its metadata file {name}, which a catalog wrote, is newer than {newest}, and only the catalog knows "
-                "which one counts; give the path of that file in place of the table's"
+                "which one is current; give the path of that file in place of the table's"
             )
     return f"{folder}/{newest}"
 
@@ -133,9 +133,9 @@ class Table:
         except FileNotFoundError:
             raise Damaged(file, "it is gone") from None
         except (ValueError, KeyError, TypeError, EOFError, OSError, RecursionError, zlib.error) as error:
-            raise Damaged(file, f"it is no metadata of an Iceberg table ({error})") from None
+            raise Damaged(file, f"it is not the metadata of an Iceberg table ({error})") from None
         if version not in _VERSIONS:
-            raise NotDelta(f"it has version {version} of the format, and 1 to 3 are known")
+            raise NotDelta(f"it has version {version} of the format, but only 1 to 3 are supported")
 
     @property
     def updated(self) -> int:
@@ -160,7 +160,7 @@ class Table:
                 raise Damaged(self._file, f"it lacks {error}") from None
             raise
         except (TypeError, AttributeError, ValueError, RecursionError) as error:
-            raise Damaged(self._file, f"it is no metadata of an Iceberg table ({error})") from None
+            raise Damaged(self._file, f"it is not the metadata of an Iceberg table ({error})") from None
 
     def _chosen(self, snapshot_id: int | None, milliseconds: int | None) -> Mapping[str, Any] | None:
         """The snapshot's own JSON; None for a table that has none."""
@@ -199,7 +199,7 @@ class Table:
         partitions = []
         for source in sources:
             if source not in by_id:
-                raise NotDelta("it is partitioned by a field of a struct, or by a column that it has no more")
+                raise NotDelta("it is partitioned by a field of a struct, or by a column that it no longer has")
             partitions.append(by_id[source])
         kinds = {field.name: field.type for field in columns}
         files = self._planned(entries, partitions, kinds, between)
@@ -330,7 +330,7 @@ class Table:
             named = own.group() + _SAME_STORE.sub("", path)
         found = inside_table(named, self._path) if named.startswith("/") or ":/" in named else None
         if found is None:
-            raise Damaged(path, f"it lies outside of the table's folder {self._path}")
+            raise Damaged(path, f"it is outside of the table's folder {self._path}")
         return found
 
 
@@ -385,5 +385,5 @@ def _vector(blob: bytes) -> BitMap64:
     (length,) = struct.unpack_from(">i", blob)
     data, end = blob[4 : 4 + length], blob[4 + length :]
     if len(blob) != length + 8 or struct.unpack(">I", end)[0] != zlib.crc32(data):
-        raise ValueError("a vector is cut off or damaged")
+        raise ValueError("a vector is truncated or damaged")
     return deletion_vectors.deserialize(data)

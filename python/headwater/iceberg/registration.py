@@ -169,8 +169,8 @@ def _bring_up(configured: Configured, snapshot: Snapshot) -> None:
         reason = configured.shown(error)
         if reason != before.failure:
             _LOG.warning(
-                "%s: its entry %s in the Iceberg catalog %s could not be brought to version %d (%s); the commit "
-                "stands, and the next one tries again",
+                "%s: its entry %s in the Iceberg catalog %s could not be updated to version %d (%s); the commit "
+                "is valid, and the next one tries again",
                 *(path, entry, configured.name, snapshot.version, reason),
             )
         _states[path] = replace(before, failure=reason)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from headwater.basics.errors import HeadwaterError
 from headwater.sql.tokens import Pattern, text_of, tokens
 
-_RIGHTS = "Give rights where the files are stored, or show others a view with the rows and columns they may see."
+_RIGHTS = "Grant permissions on the stored files, or give other users a view with the rows and columns they may see."
 
 
 class _Statement(NamedTuple):
@@ -42,8 +42,8 @@ _STATEMENTS = (
     _of(
         "FSCK REPAIR TABLE <table>",
         "FSCK REPAIR TABLE",
-        "Set spark.sql.files.ignoreMissingFiles=true to read the table without its missing files, and write the rows "
-        "that are left to a new table.",
+        "Set spark.sql.files.ignoreMissingFiles=true to read the table without its missing files, and write the "
+        "remaining rows to a new table.",
     ),
     _of("CACHE SELECT", "CACHE SELECT", "Use CACHE TABLE <name> AS SELECT …, and query that name."),
     _of(
@@ -106,7 +106,7 @@ _STATEMENTS = (
     _of(
         "(CREATE|ALTER|DROP|DESCRIBE) (SHARE|RECIPIENT)",
         "Delta Sharing",
-        "Use a sharing server; it reads tables where they are stored.",
+        "Use a sharing server; it reads tables at their location.",
     ),
 )
 #: Characters. Longer texts are generated, and to take one of megabytes apart would hold up all other calls for seconds.

@@ -40,8 +40,8 @@ def of_written(snapshot: Snapshot) -> None:
         table = snapshot.table_path
         warn_once(
             table,
-            f"{table}: the table has {properties.UNIVERSAL_FORMATS.name} = {formats}, and this write does not bring "
-            "that metadata up to date: its readers see the state of the last write of an engine that does",
+            f"{table}: the table has {properties.UNIVERSAL_FORMATS.name} = {formats}, but this write does not update "
+            "that metadata: its readers see the state of the last write of an engine that does",
         )
 
 

@@ -190,7 +190,7 @@ FIGURES: dict[str, dict[str, Any]] = {
     ("section", "figures", "level", "words"),
     [
         ("optimize", {"filesRemoved": 216, "filesAdded": 4, "bytesRead": 5 << 30}, "warning",
-         "216 of 216 files are smaller than 1.0 GiB: OPTIMIZE t writes 216 files (5.0 GiB) again as 4."),
+         "216 of 216 files are smaller than 1.0 GiB: OPTIMIZE t rewrites 216 files (5.0 GiB) as 4."),
         ("optimize", {"filesRemoved": 2, "filesAdded": 1}, "note", "OPTIMIZE t"),
         ("rows", {"deletedRows": 900, "filesWithDeletedRows": 7}, "warning", "REORG TABLE t APPLY (PURGE)"),
         ("rows", {"deletedRows": 100, "filesWithDeletedRows": 7}, "note", "10% of the rows"),
@@ -200,7 +200,7 @@ FIGURES: dict[str, dict[str, Any]] = {
         ("vacuum", {"filesDeleted": 3, "bytesDeleted": 1 << 40}, "warning", "VACUUM t"),
         ("log", {"commitsSinceLastCheckpoint": 1200}, "warning", "1,200 commits"),
         ("files", {"partitions": 100_000}, "warning", "100,000 partitions have 10.5 MiB each"),
-        ("files", {"filesElsewhere": 5, "bytesElsewhere": 10}, "note", "5 of 216 files (10 B) lie in other"),
+        ("files", {"filesElsewhere": 5, "bytesElsewhere": 10}, "note", "5 of 216 files (10 B) are in other"),
         ("iceberg", {"versionsBehind": 2, "failure": "no rights"}, "warning", "2 versions behind the table: no rights"),
         ("skipping", {"a = 1": {"filesRead": 216, "filesSkipped": 0, "notUnderstood": []}}, "note", "OPTIMIZE t FULL"),
         ("skipping", {"f(a)": {"filesRead": 2, "filesSkipped": 0, "notUnderstood": ["F(a)"]}}, "note", "F(a) skips"),

@@ -173,7 +173,7 @@ def test_a_failure_never_fails_the_commit(tmp_path, statement, monkeypatch, capl
     with monkeypatch.context() as patched, caplog.at_level(logging.WARNING):
         patched.setattr(manifests, "write", fails)
         write(path, statement, [add("2", "a", 1)])
-    assert "the manifests could not be brought to version 2" in caplog.text
+    assert "the manifests could not be updated to version 2" in caplog.text
     assert load_snapshot(str(path), LocalStore()).version == 2
     write(path, statement, [add("3", "a", 1)])
     assert there(path) == expected(path)

@@ -135,7 +135,7 @@ def explain(request: ChangeRequest, statement: Statement, mode: str) -> str:
         shown.strategy("metadata only", f"every row of {shown.count(plan.whole)} matches, as the log shows")
     if plan.mixed.num_rows:
         replacing = plan.job(attempt)
-        shown.rewriting(f"rows of {shown.count(plan.mixed)} are looked at")
+        shown.rewriting(f"rows of {shown.count(plan.mixed)} are examined")
         shown.query(replacing.rewrite)
         if not replacing.whole:
             shown.copying()

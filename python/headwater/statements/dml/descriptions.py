@@ -53,7 +53,7 @@ class Explanation:
         self._parts.append(f"\n== {title} ==\n{self._readable(rewrite.query)}")
         if rewrite.is_gathered:
             self._parts.append(
-                "\nOptimized write: the rows of a partition are gathered, so that it gets few, large files."
+                "\nOptimized write: the rows of a partition are gathered, so that it gets a few large files."
             )
         self._parts.append(f"\n{self._attempt.statement.explain(rewrite.query.text(), self._mode).strip()}")
 

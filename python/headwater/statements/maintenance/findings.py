@@ -78,7 +78,7 @@ def _files(sections: _Sections, table: str) -> Iterator[Finding]:
     if files["smallFiles"] == 0:
         text = f"{_of_all(removed, sections)} could be laid out better"
     rewritten = f"{plural(removed, 'file')} ({size_text(would['bytesRead'])})"
-    text += f": {statement('smallFiles', table)} writes {rewritten} again as {added:,}."
+    text += f": {statement('smallFiles', table)} rewrites {rewritten} as {added:,}."
     yield Finding(_level(removed - added >= _MANY_SMALL_FILES), "smallFiles", text)
 
 
@@ -100,7 +100,7 @@ def _deleted_rows(sections: _Sections, table: str) -> Iterator[Finding]:
     share = deleted / (deleted + alive)
     if share >= _SOME_DELETED_ROWS:
         text = f"{share:.0%} of the rows in the files are deleted, and every reader skips them one by one"
-        purge = f"{statement('deletedRows', table)} writes {plural(rows['filesWithDeletedRows'], 'file')} again"
+        purge = f"{statement('deletedRows', table)} rewrites {plural(rows['filesWithDeletedRows'], 'file')}"
         yield Finding(_level(share >= _MANY_DELETED_ROWS), "deletedRows", f"{text}: {purge}.")
 
 
@@ -115,7 +115,7 @@ def _elsewhere(sections: _Sections, table: str) -> Iterator[Finding]:
     files = sections["files"]
     if files["filesElsewhere"]:
         text = (
-            f"{_of_all(files['filesElsewhere'], sections)} ({size_text(files['bytesElsewhere'])}) lie in other tables'"
+            f"{_of_all(files['filesElsewhere'], sections)} ({size_text(files['bytesElsewhere'])}) are in other tables'"
         )
         yield Finding(
             "note", "filesElsewhere", f"{text} folders, as in a shallow clone: VACUUM of those may delete them."

@@ -173,7 +173,7 @@ def _restore(
         return CommitAnswer(version=newest.version, rows=rows)
     txn = transaction(request.table, statement, newest)
     _LOG.info(
-        "%s: version %d comes back: %d files are restored, %d removed",
+        "%s: restoring version %d: %d files are restored, %d removed",
         *(newest.table_path, wanted.version, restored.num_rows, removed.num_rows),
     )
     if not IGNORE_MISSING_FILES.of(statement):

@@ -310,7 +310,7 @@ class _Run:
             if error.errno not in _FULL:
                 raise
             # To delete what is not needed is what helps.
-            text = "%s: the disk is full, so that the history will not have %s"
+            text = "%s: the disk is full, so the history will not contain %s"
             _LOG.warning(text, txn.table_path, provenance.operation)
             return CommitAnswer(version=self._snapshot.version, rows=rows)
 

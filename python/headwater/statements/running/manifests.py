@@ -82,7 +82,7 @@ def keep_up(txn: Transaction, committed: Committed) -> None:
         follow(snapshot, partial(CACHE.get, snapshot.table_path, snapshot.store), partitions)
     except Exception as error:
         _LOG.warning(
-            "%s: the manifests could not be brought to version %d (%s); the commit stands. GENERATE "
+            "%s: the manifests could not be updated to version %d (%s); the commit is valid. GENERATE "
             "symlink_format_manifest FOR TABLE … writes them",
             *(txn.table_path, committed.version, error),
         )
