@@ -115,7 +115,7 @@ def test_a_refresh_behind_that_fails_is_a_line_in_the_log(store, caplog):
     with caplog.at_level(logging.WARNING):
         assert cache.get(PATH, store, staleness_limit=HOUR) is first
         for _ in range(1000):
-            if "could not be brought up to date" in caplog.text:
+            if "could not be refreshed in the background" in caplog.text:
                 break
             threading.Event().wait(0.01)
     assert "could not be refreshed in the background" in caplog.text

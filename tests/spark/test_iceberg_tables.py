@@ -363,7 +363,7 @@ def _gone(catalog):
     table = _by(catalog, "gone", _FIELDS[:1])
     _append(table, [{"id": 1}])
     _file(table).unlink()
-    return table, "it is gone"
+    return table, "it does not exist"
 
 
 def _longer(catalog):
@@ -371,7 +371,7 @@ def _longer(catalog):
     _append(table, [{"id": 1}])
     with _file(table).open("ab") as file:
         file.write(b"x")
-    return table, "bytes, where"
+    return table, "bytes, but"
 
 
 def _without_ids(catalog):

@@ -131,7 +131,7 @@ class Table:
             self._metadata: dict[str, Any] = json.loads(data)
             version = self._metadata["format-version"]
         except FileNotFoundError:
-            raise Damaged(file, "it is gone") from None
+            raise Damaged(file, "it does not exist") from None
         except (ValueError, KeyError, TypeError, EOFError, OSError, RecursionError, zlib.error) as error:
             raise Damaged(file, f"it is not the metadata of an Iceberg table ({error})") from None
         if version not in _VERSIONS:
@@ -303,7 +303,7 @@ class Table:
             else:
                 raise NotDelta(f"its file of deletes {path} is of the format {form}")
         except FileNotFoundError:
-            raise Damaged(where, "it is gone") from None
+            raise Damaged(where, "it does not exist") from None
         except (NotDelta, Damaged):
             raise
         except (ValueError, KeyError, TypeError, struct.error, pa.ArrowException, OSError) as error:
@@ -315,7 +315,7 @@ class Table:
         try:
             found: list[dict[str, Any]] = read_records(self._store.read(where))
         except FileNotFoundError:
-            raise Damaged(where, "it is gone") from None
+            raise Damaged(where, "it does not exist") from None
         except (ValueError, TypeError, zlib.error) as error:
             raise Damaged(where, str(error)) from None
         return found

@@ -170,7 +170,7 @@ def _found(snapshot: Snapshot, location: Location, statement: Statement) -> list
     for file in snapshot.files:
         stored = there.get(file.path)
         if stored is None:
-            raise not_usable(f"{location.path}/{file.path}", location, "it is gone")
+            raise not_usable(f"{location.path}/{file.path}", location, "it does not exist")
         if stored.size != file.size:
             reason = f"it has {stored.size} bytes, but the table's metadata says {file.size}"
             raise not_usable(f"{location.path}/{file.path}", location, reason)
