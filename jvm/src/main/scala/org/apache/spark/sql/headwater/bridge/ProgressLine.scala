@@ -88,10 +88,12 @@ object ProgressLine {
   def install(ask: ShowJobsRequest => Option[String]): Unit =
     SparkContext.getActive.filter(_.getConf.getBoolean(Setting, defaultValue = false)).foreach { context =>
       if (!context.progressBar.exists(_.isInstanceOf[ProgressLine])) {
-        val bar = classOf[SparkContext].getDeclaredField("_progressBar")
-        bar.setAccessible(true)
-        context.progressBar.foreach(_.stop())
-        bar.set(context, Some(new ProgressLine(context, ask)))
+        try {
+          val bar = classOf[SparkContext].getDeclaredField("_progressBar")
+          bar.setAccessible(true)
+          context.progressBar.foreach(_.stop())
+          bar.set(context, Some(new ProgressLine(context, ask)))
+        } catch { case _: ReflectiveOperationException => } // a Spark without this field keeps its own bar
       }
     }
 
