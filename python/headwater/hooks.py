@@ -75,7 +75,7 @@ class Commit:
 
 @dataclass(frozen=True)
 class Hook:
-    """A hook's name and its functions, as the settings name them; None where it has none."""
+    """A hook's name and its functions, as the settings name them; None if it has none."""
 
     name: str
     before: str | None = None
@@ -105,7 +105,7 @@ def configure(settings: Mapping[str, str]) -> None:
 
 
 def configured(name: str) -> Hook | None:
-    """The hook of a name; None where no setting names it."""
+    """The hook of a name; None if no setting names it."""
     return _hooks.get(name)
 
 
@@ -113,7 +113,7 @@ def configured(name: str) -> Hook | None:
 def load(reference: str) -> Callable[[Commit], object]:
     """The function that ``module:function`` or ``/path/file.py:function`` names.
 
-    :raises Exception: whatever importing it raises; ``ImportError`` where it is no function.
+    :raises Exception: whatever importing it raises; ``ImportError`` if it is no function.
     """
     module, _, function = reference.rpartition(":")
     if module.endswith(".py"):

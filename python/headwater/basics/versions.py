@@ -61,7 +61,7 @@ def is_tested(version: str) -> bool:
 
 
 def build_for(version: str) -> Build | None:
-    """The build that runs on a Spark version; None where none does."""
+    """The build that runs on a Spark version; None if none does."""
     return next((build for build in BUILDS if re.fullmatch(_supported(build.sparks), version)), None)
 
 

@@ -270,7 +270,7 @@ class Statement:
         return _FOOTERS.decode(self._context.footers(_json(question), self._purpose))
 
     def matching_partitions(self, plan: int, condition: int, partitions: list[list[str | None]]) -> list[bool] | None:
-        """In which partitions of a relation a condition is true; None where it is about more than their values."""
+        """In which partitions of a relation a condition is true; None if it is about more than their values."""
         question = PartitionsQuestion(plan=plan, condition=condition, partitions=partitions)
         return _MATCHING_PARTITIONS.decode(self._context.matchingPartitions(_json(question))).matches
 

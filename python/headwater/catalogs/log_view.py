@@ -76,7 +76,7 @@ class RatifiedLog(StoreOver):
         self.identity = f"{inner.identity}|{table.identity}"
         self._directory = log_directory(table_path)
         self._lock = Lock()
-        #: The newest version that is known to be published, with all before it, and durable; None where none is.
+        #: The newest version that is known to be published, with all before it, and durable; None if none is.
         self.published: int | None = None
         self._latest = -1
         self._commits: Recent[int, StagedCommit] = Recent(_MOST_REMEMBERED)

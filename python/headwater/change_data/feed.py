@@ -105,7 +105,7 @@ def _records(metadata: Metadata) -> bool:
 def _recorded_since(
     definitions: Sequence[VersionedDefinition], versions: VersionRange, latest: Snapshot, times: CommitTimes
 ) -> int | None:
-    """The first version from which on all changes are recorded; None where the newest does not record its own."""
+    """The first version from which on all changes are recorded; None if the newest does not record its own."""
     if not _records(latest.metadata):
         return None
     since: int | None = None

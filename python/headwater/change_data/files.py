@@ -29,7 +29,7 @@ _COUNTING_ENGINES = re.compile(r"(^| )(Headwater|Delta-Lake|Databricks-Runtime)/
 @dataclass(frozen=True)
 class ChangedFile:
     """A file with changed rows. ``path`` as in the log, ``partition_values`` by physical name, ``size`` in bytes,
-    ``modification_time`` in milliseconds, None where the log has none.
+    ``modification_time`` in milliseconds, None if the log has none.
 
     ``change_type`` is that of all rows; it is None for a change data file, whose rows have it in ``_change_type``. The
     rows in ``without`` do not count; if ``only`` is given, just the rows in it do. ``number`` is that of the file among

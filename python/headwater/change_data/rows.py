@@ -126,7 +126,7 @@ class ChangeReader:
                     yield of_kinds(rows, kinds)
 
     def _source(self, field: StructField, shape: pa.Schema) -> pa.Field | None:
-        """The column of a file that holds a column of the table; None where its value is not in the file."""
+        """The column of a file that holds a column of the table; None if its value is not in the file."""
         if field.name.lower() in self._partitions:
             return None
         return _find(field, list(shape), by_id=self._by_id)
@@ -160,7 +160,7 @@ def _batches(parquet: pq.ParquetFile, group: int, names: Sequence[str], rows: in
 
 
 def _live(positions: np.ndarray, without: np.ndarray | None, only: np.ndarray | None) -> pa.Array | None:
-    """Which positions count; None where all do."""
+    """Which positions count; None if all do."""
     if without is None and only is None:
         return None
     kept = np.ones(len(positions), bool)

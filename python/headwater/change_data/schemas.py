@@ -47,7 +47,7 @@ def choose(
     :param before: that of the version before ``first``, where ``first`` itself changed it and removed files.
     :param mode: the schema of a table with column mapping: ``endVersion`` or ``latest``.
     :raises HeadwaterError: ``DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE``, or
-        ``DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_DATA_SCHEMA`` where the first version removed what another schema wrote.
+        ``DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_DATA_SCHEMA`` if the first version removed what another schema wrote.
     """
     end = definitions[-1]
     written = [*([] if before is None else [before]), *definitions]

@@ -65,7 +65,7 @@ class Finding(NamedTuple):
     """What a check found.
 
     :param state: ``ok``; ``note``, which may be meant; ``warning``; ``wrong``, which has to be changed.
-    :param advice: what to do; None where there is nothing.
+    :param advice: what to do; None if there is nothing.
     """
 
     check: str
@@ -158,7 +158,7 @@ def _packages() -> Iterator[Finding]:
 
 
 def _package(name: str, wanted: str) -> Finding | None:
-    """What is wrong with a package; None where nothing is."""
+    """What is wrong with a package; None if nothing is."""
     install = f"Install it: {_install(name + wanted)}"
     try:
         version = importlib.metadata.version(name)
@@ -504,7 +504,7 @@ def _promise(store: object, probe: Path, kind: str) -> Finding:
 
 
 def _file_system(path: str) -> str:
-    """The kind of file system that a path is on; ``unknown`` where the system does not say."""
+    """The kind of file system that a path is on; ``unknown`` if the system does not say."""
     best, kind = "", "unknown"
     with contextlib.suppress(OSError, ValueError, IndexError):
         for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines():

@@ -168,7 +168,7 @@ def configure(builder: Any, *, delta_names: bool = False) -> None:
 
 
 def left_out_by_submit_args(jar: Path) -> tuple[str, str] | None:
-    """What is wrong with a ``PYSPARK_SUBMIT_ARGS`` whose JARs replace those of a builder, and what to do; None where it
+    """What is wrong with a ``PYSPARK_SUBMIT_ARGS`` whose JARs replace those of a builder, and what to do; None if it
     does not.
 
     PySpark gives its JVM the builder's settings first and these arguments after them, and of two lists of JARs the last
@@ -404,7 +404,7 @@ def _read_properties(path: Path) -> dict[str, str]:
 def _check_running_session(jar: Path) -> None:
     """A session that runs already would be what ``getOrCreate()`` returns, and Spark gives it no extension any more.
 
-    :raises HeadwaterError: ``HEADWATER_SESSION_ALREADY_RUNS`` where it has not all that Headwater needs.
+    :raises HeadwaterError: ``HEADWATER_SESSION_ALREADY_RUNS`` if it has not all that Headwater needs.
     """
     from pyspark.sql import SparkSession
 

@@ -28,7 +28,7 @@ from headwater.schema.identity import with_marks_of
 class Declared(NamedTuple):
     """What a statement declares of a table.
 
-    :param clustered_by: logical paths; None where it does not say.
+    :param clustered_by: logical paths; None if it does not say.
     :param features: are asked for beside those that follow.
     :param id: of a new table; None to draw one.
     """

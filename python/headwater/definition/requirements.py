@@ -153,7 +153,7 @@ def protocol_for(metadata: Metadata, current: Protocol | None = None, extra: Ite
     :param current: the table's protocol, None for a new table; the same object comes back where it will do.
     :param extra: names of features needed for other reasons: a domain's metadata, clustering, a feature the caller
         decided on.
-    :raises HeadwaterError: ``DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT`` where an existing table's new schema needs a
+    :raises HeadwaterError: ``DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT`` if an existing table's new schema needs a
         feature that only the user may decide on; and those of :func:`requested`.
     """
     request = requested(metadata.configuration)

@@ -73,7 +73,7 @@ class Making:
     :param protocol: where it begins; None for that of a new table.
     :param clustering: the domain as it will be.
     :param features: are asked for beside those that the metadata needs.
-    :param clustered_by: logical paths; None where the statement does not say.
+    :param clustered_by: logical paths; None if the statement does not say.
     :param of_catalog: whether a catalog manages the table.
     :param table: as errors show it.
     """

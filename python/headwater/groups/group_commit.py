@@ -68,10 +68,10 @@ def commit_together(members: Sequence[Member], only_read: Sequence[OnlyRead] = (
     :param members: of different tables of one store (:func:`~headwater.log.groups.may_be_together`).
     :raises HeadwaterError: a conflict, as :meth:`~headwater.transaction.transaction.Transaction.commit`;
         ``HEADWATER_TRANSACTION_OF_TOO_MANY_TABLES``;
-        ``HEADWATER_TRANSACTION_ABORTED`` where another process gave it up, or the store does not say whether one of the
+        ``HEADWATER_TRANSACTION_ABORTED`` if another process gave it up, or the store does not say whether one of the
         commits was made;
-        ``HEADWATER_TRANSACTION_OUTCOME_UNKNOWN`` where the store does not say what became of it;
-        ``HEADWATER_TRANSACTION_NOT_UNDONE`` where another engine has built on a part of it.
+        ``HEADWATER_TRANSACTION_OUTCOME_UNKNOWN`` if the store does not say what became of it;
+        ``HEADWATER_TRANSACTION_NOT_UNDONE`` if another engine has built on a part of it.
     :raises OSError: the store failed, and nothing is committed.
     """
     if len(members) > groups.MOST_PARTICIPANTS:

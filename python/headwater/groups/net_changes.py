@@ -78,7 +78,7 @@ def are_plain(contents: Sequence[Content]) -> list[bool]:
 
 
 def missing(contents: Sequence[Content], read: ReadVector) -> Missing | None:
-    """What change data the statements lack; None where they need none, which is known without a deletion vector."""
+    """What change data the statements lack; None if they need none, which is known without a deletion vector."""
     seen = _Seen(contents)
     if all(seen.plain):
         return None

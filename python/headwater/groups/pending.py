@@ -102,9 +102,9 @@ class PendingLog(CommittingStore):
         return _PendingCommitter(self, prepared)
 
     def take(self, version: int, data: bytes, prepared: PreparedCommit) -> bool:
-        """Make a statement's commit the next pending one; False where another statement has the version.
+        """Make a statement's commit the next pending one; False if another statement has the version.
 
-        :raises HeadwaterError: ``HEADWATER_TRANSACTION_LOST`` where the transaction has ended meanwhile; what ``check``
+        :raises HeadwaterError: ``HEADWATER_TRANSACTION_LOST`` if the transaction has ended meanwhile; what ``check``
             and :func:`check_composition` raise.
         """
         with self._taking:
@@ -127,7 +127,7 @@ class PendingLog(CommittingStore):
 
     def delete_files(self) -> None:
         """Delete what its statements have written for a table that is not created after all, as far as possible;
-        nothing where the log has a first commit.
+        nothing if the log has a first commit.
         """
         try:
             if self.inner.exists(f"{self._directory}/{commit_name(0)}"):
@@ -159,7 +159,7 @@ class PendingLog(CommittingStore):
 
     @property
     def missing_changes(self) -> Missing | None:
-        """What the change data of its statements lacks for one commit of all; None where it lacks nothing."""
+        """What the change data of its statements lacks for one commit of all; None if it lacks nothing."""
         if self.is_new:
             return None
         contents = [commit.prepared.work.content for commit in self.commits]

@@ -82,7 +82,7 @@ def settle_newest(shown: Snapshot) -> Snapshot:
     for who deletes what no version needs.
 
     :param shown: the newest version that may be read.
-    :raises HeadwaterError: ``HEADWATER_TRANSACTION_OPEN`` where that is not possible.
+    :raises HeadwaterError: ``HEADWATER_TRANSACTION_OPEN`` if that is not possible.
     """
     table_path, store = shown.table_path, shown.store
     until = time.monotonic() + groups.PATIENCE + groups.GRACE
@@ -122,7 +122,7 @@ def _is_there(store: Store, group: Group, participant: Participant) -> bool:
 
 
 def _publish(store: Store, group: Group, participant: Participant) -> bool:
-    """Publish a staged commit; False where that is not possible."""
+    """Publish a staged commit; False if that is not possible."""
     if not is_staged_commit(participant.staged, participant.version):
         return False
     directory = log_directory(participant.path)

@@ -47,7 +47,7 @@ _GRACE = 10.0
 
 
 def undo(table_path: str, store: Store, version: int, group_id: str) -> int | None:
-    """Take a commit back; None where another commit has built on it. What became of it is noted beside the log.
+    """Take a commit back; None if another commit has built on it. What became of it is noted beside the log.
 
     :return: the version that undoes it.
 
@@ -78,7 +78,7 @@ def undo(table_path: str, store: Store, version: int, group_id: str) -> int | No
 
 
 def _prepared(table_path: str, store: Store, version: int, group_id: str, newest: Snapshot) -> PreparedCommit | None:
-    """The commit that undoes; None where another has built on what it is to undo.
+    """The commit that undoes; None if another has built on what it is to undo.
 
     :raises HeadwaterError: ``DELTA_UNSUPPORTED_FEATURES_FOR_WRITE``: another writer may know them.
     """

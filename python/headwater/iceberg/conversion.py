@@ -342,7 +342,7 @@ class _Conversion:
         return manifest_files(self._store.read(self._own_path(snapshot["manifest-list"])))
 
     def _next_snapshot(self, last: Mapping[str, Any] | None, now: int) -> dict[str, Any] | None:
-        """The snapshot to add; None where the same files are in the table."""
+        """The snapshot to add; None if the same files are in the table."""
         manifests = [each for each in self._manifests_of(last) if each.live_files]
         self._check_there(manifests)
         written, data_change = (None, True) if self._is_widened else self._by_changes(manifests)
@@ -399,7 +399,7 @@ class _Conversion:
     # The manifests of the version
 
     def _by_changes(self, manifests: Sequence[ManifestFile]) -> tuple[_Written | None, bool]:
-        """By the commits since the last conversion; None where they are not there or do not add up."""
+        """By the commits since the last conversion; None if they are not there or do not add up."""
         changes = self._changes()
         if changes is None:
             return None, True
@@ -479,7 +479,7 @@ class _Conversion:
         return written
 
     def _rewritten(self, gone: Collection[bytes], each: ManifestFile) -> ManifestFile | None:
-        """A manifest without the files of some locations, written; None where it has none of them."""
+        """A manifest without the files of some locations, written; None if it has none of them."""
         content = self._store.read(self._own_path(each.path))
         if len(gone) <= _SEARCHED and not any(location in content for location in gone):
             return None

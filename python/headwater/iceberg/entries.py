@@ -136,7 +136,7 @@ def bring_up(catalog: Catalog, name: tuple[str, ...], content: Mapping[str, Any]
 
 
 def _register(catalog: Catalog, name: tuple[str, ...], location: str) -> bool:
-    """Make the entry; False where another writer did."""
+    """Make the entry; False if another writer did."""
     try:
         catalog.load_namespace_properties(name[:-1])
     except NoSuchNamespaceError:
@@ -169,7 +169,7 @@ def _is_superseded(entry: Table, wanted: TableMetadata) -> bool:
 
 
 def _updates(entry: Table, wanted: TableMetadata) -> list[TableUpdate]:
-    """What leads from the state that a catalog has to a wanted one; nothing where it has that, or a newer one.
+    """What leads from the state that a catalog has to a wanted one; nothing if it has that, or a newer one.
 
     :raises NotOurs: another writer has committed to the entry.
     """

@@ -259,7 +259,7 @@ _OF_EXISTING, _OF_DELETED = b"\x00", b"\x04"
 def without(
     content: bytes, schema: Mapping[str, Any], spec: Spec, gone: Collection[bytes], snapshot_id: int
 ) -> Rewritten | None:
-    """A manifest that :func:`manifest` wrote, without the files of some locations; None where it has none of them.
+    """A manifest that :func:`manifest` wrote, without the files of some locations; None if it has none of them.
 
     Most blocks are taken as they are, and none is decoded beyond its location: where files go from all over a large
     table, this is what costs (``bench.iceberg_metadata``).

@@ -160,7 +160,7 @@ class Continuation(NamedTuple):
 def continuation(
     content: Mapping[str, Any], schema: Mapping[str, Any], fields: Sequence[Mapping[str, Any]]
 ) -> Continuation | None:
-    """How a table with these columns and partition fields goes on with a history; None where it begins another one.
+    """How a table with these columns and partition fields goes on with a history; None if it begins another one.
 
     A partition field keeps its name if its column is renamed, as Iceberg's own writers have it. But no column may have
     the name of another column's field.

@@ -67,7 +67,7 @@ class State:
     """What became of a table's entry in this process.
 
     :param version: the version of the Delta table that the entry was brought to last; None: to none yet.
-    :param failure: why it could not be brought to a later one; None where it could.
+    :param failure: why it could not be brought to a later one; None if it could.
     """
 
     version: int | None = None
@@ -96,7 +96,7 @@ def configure(settings: Mapping[str, str]) -> None:
 
 
 def entry_of(snapshot: Snapshot) -> str | None:
-    """The entry that a table names; None where it names none."""
+    """The entry that a table names; None if it names none."""
     configuration = snapshot.metadata.configuration
     return configuration.get(PROPERTY, "").strip() or None
 

@@ -23,7 +23,7 @@ class _Failure(NamedTuple):
 
 class Standing(NamedTuple):
     """``converted``: the version that the metadata is of; None for none. ``behind``: how many versions have been
-    committed since. ``failure``: why the metadata is behind; None where that is not known here.
+    committed since. ``failure``: why the metadata is behind; None if that is not known here.
     """
 
     converted: int | None
@@ -53,7 +53,7 @@ def standing(snapshot: Snapshot) -> Standing:
 
 
 def behind_before(table_path: str, version: int) -> int | None:
-    """How many versions the metadata was behind before a version was committed; None where no failure is known. It
+    """How many versions the metadata was behind before a version was committed; None if no failure is known. It
     costs no access to the store.
     """
     known = _failures.get(table_path)

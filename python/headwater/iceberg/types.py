@@ -55,7 +55,7 @@ def field_id_of(field: StructField) -> int:
 
 
 def primitive_name(kind: DataType) -> str | None:
-    """Iceberg's name of a type without parts; None where it has none."""
+    """Iceberg's name of a type without parts; None if it has none."""
     match kind:
         case DecimalType(precision, scale):
             return f"decimal({precision}, {scale})"

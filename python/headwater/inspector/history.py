@@ -93,8 +93,8 @@ class History:
     ) -> dict[str, Any]:
         """The newest commits, or those before a version, newest first.
 
-        :param snapshot: the newest one; None where the log is damaged.
-        :param rows: of that snapshot; None where they are not known, or not yet.
+        :param snapshot: the newest one; None if the log is damaged.
+        :param rows: of that snapshot; None if they are not known, or not yet.
         """
         listing = self._table.listing()
         newest = listing.latest if snapshot is None else snapshot.version

@@ -100,7 +100,7 @@ def _words(value: Any) -> str | None:
 
 
 def _changes(table: InspectedTable, listing: LogListing, version: int, definition: dict[str, Any]) -> dict[str, Any]:
-    """The differences to the version before; empty where the commit defines nothing."""
+    """The differences to the version before; empty if the commit defines nothing."""
     found: dict[str, Any] = {"protocol": [], "properties": [], "schema": [], "unknown": []}
     if not definition:
         return found

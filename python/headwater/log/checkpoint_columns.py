@@ -93,7 +93,7 @@ class ParsedPartitionValues:
 
     @staticmethod
     def of_snapshot(snapshot: Snapshot) -> ParsedPartitionValues | None:
-        """None where the table has no partitions, or a value that depends on a session's time
+        """None if the table has no partitions, or a value that depends on a session's time
         zone, or is damaged.
         """
         if not snapshot.partition_columns:

@@ -307,7 +307,7 @@ class ParquetActions:
 
     @cached_property
     def kept(self) -> FileColumns | None:
-        """What is kept on disk of its columns; None where that is not done."""
+        """What is kept on disk of its columns; None if that is not done."""
         return None if self._source is None else columns_of(self.path, self._source, self._modified, self._identity)
 
     @cached_property
@@ -319,7 +319,7 @@ class ParquetActions:
         return Holding(self, footer, open_files=1, copied_bytes=self._copied_bytes)
 
     def field_type(self, *path: str) -> pa.DataType | None:
-        """The type of a nested column; None where the file has none of that name."""
+        """The type of a nested column; None if the file has none of that name."""
         if path[0] not in self.schema.names:
             return None
         found = self.schema.field(path[0]).type
@@ -343,7 +343,7 @@ class ParquetActions:
     def read(self, columns: Sequence[str], row_groups: Sequence[int] | None = None) -> pa.Table:
         """The columns' values.
 
-        :raises HeadwaterError: ``DELTA_INVALID_COMMIT`` where they are spoiled.
+        :raises HeadwaterError: ``DELTA_INVALID_COMMIT`` if they are spoiled.
         """
         with self._lock, self._spoiled(columns):
             if row_groups is None and self._file.metadata.num_row_groups > 1:
@@ -365,7 +365,7 @@ class ParquetActions:
         return name in self._leaves and self._file.schema.column(self._leaves.index(name)).physical_type == "INT96"
 
     def count_nulls(self, *path: str) -> int | None:
-        """In how many rows a nested column is null; None where a footer does not say."""
+        """In how many rows a nested column is null; None if a footer does not say."""
         leaf = self._leaves.index(".".join(path))
         metadata = self._file.metadata
         chunks = [metadata.row_group(group).column(leaf).statistics for group in range(metadata.num_row_groups)]
@@ -393,7 +393,7 @@ class ParquetActions:
                     _take(into, kind, {name: value for name, value in row.items() if value is not None})
 
     def block(self) -> FileBlock | None:
-        """The file's ``add`` actions; None where it has none."""
+        """The file's ``add`` actions; None if it has none."""
         adds = self._kept_adds()
         if adds is None:
             adds = _Adds(*self.file_actions("add", _ADD_SCHEMA))
@@ -428,7 +428,7 @@ class ParquetActions:
     def file_actions(self, kind: str, schema: pa.Schema) -> tuple[pa.Table, np.ndarray | None]:
         """The ``add`` or ``remove`` rows with ``schema``, and which of the file's rows they are (None: all).
 
-        :raises HeadwaterError: ``DELTA_INVALID_COMMIT`` where they are spoiled.
+        :raises HeadwaterError: ``DELTA_INVALID_COMMIT`` if they are spoiled.
         """
         with self._spoiled([kind]):
             return self._file_actions(kind, schema)

@@ -83,7 +83,7 @@ def write_checksum(table_path: str, store: Store, version: int, checksum: Checks
 
 
 def read_checksum(table_path: str, store: Store, version: int) -> Checksum | None:
-    """The checksum of a version; None where it is missing or damaged: readers then go without."""
+    """The checksum of a version; None if it is missing or damaged: readers then go without."""
     try:
         return Checksum.from_json(orjson.loads(store.read(checksum_path(table_path, version))))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -55,7 +55,7 @@ class CleanedUp:
 
 
 def retention_start(snapshot: Snapshot, now: int) -> int | None:
-    """The midnight, in milliseconds since the epoch, from which on versions are kept; None where all are."""
+    """The midnight, in milliseconds since the epoch, from which on versions are kept; None if all are."""
     if not snapshot.definition.get(properties.EXPIRED_LOG_CLEANUP):
         return None
     retention = snapshot.definition.get(properties.LOG_RETENTION)
@@ -63,7 +63,7 @@ def retention_start(snapshot: Snapshot, now: int) -> int | None:
 
 
 def clean_up(snapshot: Snapshot, now: int | None = None) -> CleanedUp | None:
-    """Delete what the table's retention does not keep; None where nothing may go.
+    """Delete what the table's retention does not keep; None if nothing may go.
 
     :param snapshot: the newest version; nothing counts as older than it is by the time of this commit.
     :param now: milliseconds since the epoch; the clock's by default.
@@ -146,7 +146,7 @@ def _is_of_groups(file: FileInfo, store: Store) -> bool:
 
 
 def _protected_before(snapshot: Snapshot) -> int | None:
-    """The version before which checkpoints are protected; None where none are."""
+    """The version before which checkpoints are protected; None if none are."""
     if not supports(snapshot.protocol, CHECKPOINT_PROTECTION):
         return None
     return snapshot.definition.get(properties.PROTECTED_BEFORE)

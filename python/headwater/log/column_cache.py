@@ -122,7 +122,7 @@ class ColumnCache:
         return found
 
     def write(self, digest: str, table: pa.Table) -> pa.Table | None:
-        """Keep a table; the same one mapped, or None where it could not be kept."""
+        """Keep a table; the same one mapped, or None if it could not be kept."""
         if time.monotonic() < self._rests_until:
             return None
         partial = os.path.join(self.directory, f"{secrets.token_hex(16)}.tmp")
@@ -225,7 +225,7 @@ class FileColumns:
         return self._cache.read(self._digest(name), schema, rows)
 
     def write(self, name: str, table: pa.Table) -> pa.Table | None:
-        """Keep a table; the same one, mapped, or None where it could not be kept."""
+        """Keep a table; the same one, mapped, or None if it could not be kept."""
         return self._cache.write(self._digest(name), table)
 
     def _digest(self, name: str) -> str:
@@ -254,7 +254,7 @@ def configure(settings: Mapping[str, str]) -> None:
 
 
 def columns_of(path: str, file: pa.NativeFile, modified: int | None, identity: str) -> FileColumns | None:
-    """What is kept of a Parquet file of the log; None where there is no cache, or the file is small.
+    """What is kept of a Parquet file of the log; None if there is no cache, or the file is small.
 
     :param file: as the session's store has opened it.
     :param modified: its time, if that is known.

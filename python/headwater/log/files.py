@@ -278,7 +278,7 @@ def _structural(value: Any) -> str:
 
 
 def _field_texts(name: str, column: pa.Array, attribute: str) -> list[Any]:
-    """A field as texts to be joined, for each row; nothing where it is null."""
+    """A field as texts to be joined, for each row; nothing if it is null."""
     if column.null_count == len(column):
         return []
     if pa.types.is_string(column.type):
@@ -383,7 +383,7 @@ class StatisticsSource(Protocol):
 
     @property
     def kept(self) -> KeptColumns | None:
-        """Where what is derived from them is kept; None where it is not."""
+        """Where what is derived from them is kept; None if it is not."""
 
     @property
     def holding(self) -> Holding:
@@ -393,7 +393,7 @@ class StatisticsSource(Protocol):
         """The JSON statistics of each file, in pieces."""
 
     def parsed(self, paths: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], pa.ChunkedArray] | None:
-        """The asked columns of ``stats_parsed``, those that exist; None where there is no ``stats_parsed``."""
+        """The asked columns of ``stats_parsed``, those that exist; None if there is no ``stats_parsed``."""
 
 
 class TextStatistics:

@@ -171,7 +171,7 @@ class Group:
 
     @staticmethod
     def of(commit: bytes, table_path: str) -> Group | None:
-        """What a table's commit says; None where it says nothing, or nothing that can be true."""
+        """What a table's commit says; None if it says nothing, or nothing that can be true."""
         end = commit.find(b"\n")
         if commit.find(_MARKER, 0, len(commit) if end < 0 else end) < 0:
             return None  # the first line is the commitInfo: the others need no look
@@ -253,7 +253,7 @@ def standing(table_path: str, store: Store, version: int, commit: bytes, *, writ
 def settle(table_path: str, store: Store, version: int, commit: bytes) -> None:
     """Return once it is settled whether a commit stands: what may yet be undone, nobody builds on.
 
-    :raises HeadwaterError: ``HEADWATER_TRANSACTION_OPEN`` where that cannot be found out.
+    :raises HeadwaterError: ``HEADWATER_TRANSACTION_OPEN`` if that cannot be found out.
     """
     until = time.monotonic() + PATIENCE + GRACE
     for losses in itertools.count():
@@ -336,7 +336,7 @@ def warn_unsettled(table_path: str, version: int, why: str) -> None:
 
 
 def record_of(table_path: str, store: Store, group: Group) -> Group | None:
-    """What the coordinator's commit says of a group; None where it is there no more.
+    """What the coordinator's commit says of a group; None if it is there no more.
 
     :param group: as a commit of the table says it.
     """
@@ -361,7 +361,7 @@ def published_by(store: Store, record: Group, path: str, since: int) -> int | No
 
 
 def undone_by(table_path: str, store: Store, version: int, group_id: str) -> int | None:
-    """The version that undoes a table's commit of a group; None where the log has none."""
+    """The version that undoes a table's commit of a group; None if the log has none."""
     for later in _looked_through(listed(store, table_path, version + 1)[0]):
         data = read_if_there(store, f"{log_directory(table_path)}/{commit_name(later)}")
         if data is not None and undoes(commit_info_of(data)) == group_id:
@@ -370,7 +370,7 @@ def undone_by(table_path: str, store: Store, version: int, group_id: str) -> int
 
 
 def undoes(commit_info: Mapping[str, Any] | None) -> str | None:
-    """The id of the group whose commit is undone by one that says this of itself; None where it undoes nothing."""
+    """The id of the group whose commit is undone by one that says this of itself; None if it undoes nothing."""
     tags = (commit_info or {}).get("tags")
     found = tags.get(UNDOES) if isinstance(tags, dict) else None
     return found if isinstance(found, str) else None
@@ -404,7 +404,7 @@ def _commit_of(store: Store, group_id: str, path: str, commits: Sequence[int]) -
 
 
 def decision(store: Store, group: Group) -> str | None:
-    """``committed`` or ``aborted``; None where it is not decided."""
+    """``committed`` or ``aborted``; None if it is not decided."""
     data = read_if_there(store, decision_path(group))
     return None if data is None else _outcome(data)
 
@@ -441,7 +441,7 @@ def note(table_path: str, store: Store, group_id: str, outcome: str, by: int = 0
 
 
 def _noted(table_path: str, store: Store, group_id: str) -> int | None:
-    """What a note says: the version that has undone the commit, or 0; None where there is no note, or a damaged one."""
+    """What a note says: the version that has undone the commit, or 0; None if there is no note, or a damaged one."""
     data = read_if_there(store, note_path(table_path, group_id))
     try:
         value = {} if data is None else json.loads(data)

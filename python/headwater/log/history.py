@@ -30,7 +30,7 @@ _READ_AT_ONCE = 256
 
 @dataclass(frozen=True)
 class CommitEntry:
-    """A commit of the history. ``timestamp`` in milliseconds since the epoch, UTC; ``commit_info`` is empty where the
+    """A commit of the history. ``timestamp`` in milliseconds since the epoch, UTC; ``commit_info`` is empty if the
     commit has none.
     """
 
@@ -78,7 +78,7 @@ def version_at(
         error.
     :raises HeadwaterError: ``DELTA_TIMESTAMP_GREATER_THAN_COMMIT`` or
         ``DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION``, with the range of times there is;
-        ``DELTA_MISSING_COMMIT_TIMESTAMP`` where a commit lacks the in-commit timestamp it must have.
+        ``DELTA_MISSING_COMMIT_TIMESTAMP`` if a commit lacks the in-commit timestamp it must have.
     """
     snapshot = snapshot or load_snapshot(table_path, store)
     listing = list_log(table_path, store)
@@ -97,7 +97,7 @@ def version_at(
 
 
 def last_version_at(listing: LogListing, snapshot: Snapshot, timestamp_ms: int) -> int | None:
-    """The newest version the listing has a commit of that is not after a time; None where all are after it.
+    """The newest version the listing has a commit of that is not after a time; None if all are after it.
 
     :raises HeadwaterError: ``DELTA_MISSING_COMMIT_TIMESTAMP``.
     """
@@ -151,7 +151,7 @@ class CommitTimes:
         return versions[found] if found < len(versions) else 0
 
     def _in_commit(self, version: int) -> int | None:
-        """The in-commit timestamp of a version; None where its commit has none."""
+        """The in-commit timestamp of a version; None if its commit has none."""
         if version not in self._known:
             info = commit_info_of(self._store.read(self.commits[version].path)) or {}
             self._remember(version, info)
@@ -183,7 +183,7 @@ class CommitTimes:
         return [version for version in sorted(self.commits) if version >= first]
 
     def last_not_after(self, timestamp: int) -> int | None:
-        """The last version not after a time in milliseconds, None where all are; a few commits are read, not all.
+        """The last version not after a time in milliseconds, None if all are; a few commits are read, not all.
 
         With in-commit timestamps switched on late, times of the versions before and after need not be in one order: the
         later part decides if the time is not before its first commit, as the protocol recommends.

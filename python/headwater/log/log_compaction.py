@@ -29,7 +29,7 @@ def compaction_is_due(snapshot: Snapshot, checkpoint_interval: int) -> bool:
 
 
 def write_compaction(snapshot: Snapshot) -> str | None:
-    """Write the file for the version and the commits before it; its path, None where it is there or would have gaps.
+    """Write the file for the version and the commits before it; its path, None if it is there or would have gaps.
 
     :raises OSError: the store failed.
     """

@@ -137,7 +137,7 @@ def read_last_checkpoint(table_path: str, store: Store) -> LastCheckpoint | None
 def list_log(table_path: str, store: Store, start: int = 0) -> LogListing:
     """The log's files of version ``start`` and after, without checkpoints that another table has left.
 
-    :raises HeadwaterError: ``DELTA_TABLE_NOT_FOUND`` where the table has no log directory.
+    :raises HeadwaterError: ``DELTA_TABLE_NOT_FOUND`` if the table has no log directory.
     """
     try:
         files = store.list_from(log_directory(table_path), version_prefix(start))
@@ -197,7 +197,7 @@ def first_id(table_path: str, store: Store) -> str | None:
 
 
 def _id_in(checkpoint: CheckpointFiles, table_path: str, store: Store) -> str | None:
-    """The table's id in a checkpoint; None where that cannot be read."""
+    """The table's id in a checkpoint; None if that cannot be read."""
     try:
         return read_checkpoint(checkpoint, table_path, store).metadata.id
     except UnreadableCheckpoint:
@@ -207,7 +207,7 @@ def _id_in(checkpoint: CheckpointFiles, table_path: str, store: Store) -> str | 
 def list_newer(table_path: str, store: Store, known: LogSegment) -> LogListing | None:
     """The commits after a version that is known, found one after the other by name, and a newer one's checksum.
 
-    None where a listing of the log costs less, or finds more: where the known version's own file is not there any
+    None if a listing of the log costs less, or finds more: where the known version's own file is not there any
     more, or so many commits have come that a checkpoint among them is worth finding.
     """
     directory = log_directory(table_path)
@@ -342,7 +342,7 @@ def build_segment(listing: LogListing, version: int | None = None, below: int | 
 
 
 def cover(listing: LogListing, after: int, target: int) -> list[CommitRange] | None:
-    """The fewest files with every commit from ``after + 1`` to ``target``; None where one is in no file."""
+    """The fewest files with every commit from ``after + 1`` to ``target``; None if one is in no file."""
     widest: dict[int, CommitRange] = {}
     for compaction in listing.compactions:
         best = widest.get(compaction.first)

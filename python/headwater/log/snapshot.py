@@ -128,7 +128,7 @@ class Snapshot:
 
     @cached_property
     def commit_info(self) -> Mapping[str, object] | None:
-        """The provenance of this version's commit; None where it has none, or only a checkpoint is left of it."""
+        """The provenance of this version's commit; None if it has none, or only a checkpoint is left of it."""
         if self.state.commit_info is not None:
             return self.state.commit_info
         commit = self.segment.listing.commits.get(self.version)
@@ -197,7 +197,7 @@ class Snapshot:
 
     @property
     def clustering_columns(self) -> tuple[Path, ...] | None:
-        """The logical paths of the columns the table is clustered by; None where it is not clustered.
+        """The logical paths of the columns the table is clustered by; None if it is not clustered.
 
         :raises HeadwaterError: ``HEADWATER_CLUSTERING_UNREADABLE``.
         """
@@ -329,7 +329,7 @@ def load_snapshot(
                 target = hidden.version - 1
 
 
-#: Given the version of a commit and its content: the oldest version that may be shown with it; None where none may.
+#: Given the version of a commit and its content: the oldest version that may be shown with it; None if none may.
 _Shows = Callable[[int, bytes], int | None]
 
 
@@ -494,7 +494,7 @@ def _replay(
 def _parse_together(ranges: Sequence[CommitRange], contents: Sequence[bytes]) -> ParsedActions | None:
     """Many small files as one, which come to the same: to build columns for each takes longer than to parse it.
 
-    None where they are large; or damaged, so that parsing them one by one shows which.
+    None if they are large; or damaged, so that parsing them one by one shows which.
     """
     if len(ranges) < 2 or sum(map(len, contents)) > _PARSED_TOGETHER_BYTES or not all(contents):
         return None
@@ -579,7 +579,7 @@ def _start_of_listing(base: Snapshot, store: Store) -> int:
 def _advance(
     base: Snapshot, store: Store, version: int | None, since: Sequence[ParsedActions], shows: _Shows
 ) -> Snapshot | None:
-    """The snapshot that newer commits make of ``base``; None where it cannot be built from it."""
+    """The snapshot that newer commits make of ``base``; None if it cannot be built from it."""
     listing = list_newer(base.table_path, store, base.segment)
     if listing is None:
         listing = list_log(base.table_path, store, _start_of_listing(base, store))

@@ -209,7 +209,7 @@ class SnapshotCache:
         )
 
     def _make_room(self) -> bool:
-        """Let an earlier version of a table go, or a table; False where nothing is left that may."""
+        """Let an earlier version of a table go, or a table; False if nothing is left that may."""
         aged = next((entry for entry in self._entries.values() if entry.earlier), None)
         if aged is not None:
             aged.earlier = aged.earlier[1:]
@@ -314,7 +314,7 @@ class _Entry:
         return known is None or known.version < snapshot.version or known.metadata.id != snapshot.metadata.id
 
     def replace(self, newest: Snapshot) -> bool:
-        """Take a newest snapshot; False where it is the one that was known. Call it under ``lock``."""
+        """Take a newest snapshot; False if it is the one that was known. Call it under ``lock``."""
         if newest is self.snapshot:
             return False
         if self.snapshot is not None and self.snapshot.metadata.id == newest.metadata.id:

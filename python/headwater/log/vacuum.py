@@ -42,7 +42,7 @@ _COMMITS_AT_ONCE = 256
 
 class Garbage(NamedTuple):
     """What may go. ``up_to``: the version up to which every file that its commits removed is among it, or is needed
-    again; None where it is not known.
+    again; None if it is not known.
     """
 
     files: list[FileInfo]

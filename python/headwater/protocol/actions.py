@@ -64,7 +64,7 @@ _STATISTICS = msgspec.json.Decoder(_Statistics)
 def num_records(stats: str | None) -> int | None:
     """The number of rows in the statistics of a file, deleted ones included (chapter "Per-file Statistics").
 
-    None where it is not there, or is no number: statistics are informative, and other writers' may be damaged.
+    None if it is not there, or is no number: statistics are informative, and other writers' may be damaged.
     """
     if not stats:
         return None
@@ -107,7 +107,7 @@ class AddFile:
 
     @property
     def num_records(self) -> int | None:
-        """The number of rows, deleted ones included; None where the statistics do not have it."""
+        """The number of rows, deleted ones included; None if the statistics do not have it."""
         return num_records(self.stats)
 
     def removal(self, now: int, data_change: bool = True) -> RemoveFile:
@@ -160,7 +160,7 @@ class RemoveFile:
 
     @property
     def num_records(self) -> int | None:
-        """The number of rows, deleted ones included; None where the statistics do not have it."""
+        """The number of rows, deleted ones included; None if the statistics do not have it."""
         return num_records(self.stats)
 
 

@@ -175,7 +175,7 @@ def _step(kind: DataType, name: str) -> StructField | DataType | None:
 def parse_name(text: str) -> Path:
     """The path of a dotted column name, where backticks quote a part: ``a.`b.c` `` is ``("a", "b.c")``.
 
-    :raises HeadwaterError: ``DELTA_COLUMN_NOT_FOUND_IN_SCHEMA`` where the text is no column name.
+    :raises HeadwaterError: ``DELTA_COLUMN_NOT_FOUND_IN_SCHEMA`` if the text is no column name.
     """
     names = parse_name_list(text)
     if len(names) != 1:
@@ -186,7 +186,7 @@ def parse_name(text: str) -> Path:
 def parse_name_list(text: str) -> list[Path]:
     """The paths of a comma-separated list of dotted column names; an empty text is the empty list.
 
-    :raises HeadwaterError: ``DELTA_COLUMN_NOT_FOUND_IN_SCHEMA`` where a part is empty or a backtick is not closed.
+    :raises HeadwaterError: ``DELTA_COLUMN_NOT_FOUND_IN_SCHEMA`` if a part is empty or a backtick is not closed.
     """
     if not text.strip():
         return []

@@ -414,7 +414,7 @@ def check_readable(protocol: Protocol, path: str = "", *, by_catalog: bool = Fal
     :param by_catalog: whether the catalog that manages the table was asked for its commits.
     :raises HeadwaterError: ``DELTA_UNSUPPORTED_FEATURES_FOR_READ`` with the names of the features;
         ``DELTA_PATH_BASED_ACCESS_TO_CATALOG_MANAGED_TABLE_BLOCKED`` for a table that a catalog manages, where that was
-        not asked; ``DELTA_INVALID_PROTOCOL_VERSION`` where the reader version is unknown and no feature is.
+        not asked; ``DELTA_INVALID_PROTOCOL_VERSION`` if the reader version is unknown and no feature is.
     """
     if unknown := supported_reader_features(protocol) - _READ:
         raise HeadwaterError("DELTA_UNSUPPORTED_FEATURES_FOR_READ", {"unsupported": _names(unknown)})

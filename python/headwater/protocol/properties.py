@@ -92,7 +92,7 @@ class Property(Generic[T]):
     :param unused: why nothing here acts on it, in a sentence; None of one that something does. A property that is
         unused is recorded, for other engines and for versions to come, and whoever sets it is warned.
     :param concern: whom it concerns that another writer changed the value; called with the text before and after,
-        None where it is not set.
+        None if it is not set.
     """
 
     name: str
@@ -204,7 +204,7 @@ def _choice(
     is_checked: bool = False,
     concerns: Mapping[str, Concern] = MappingProxyType({}),
 ) -> Property[str]:
-    """One of a few words, in lower case; empty where it is neither set nor has a default.
+    """One of a few words, in lower case; empty if it is neither set nor has a default.
 
     :param is_checked: whether a word that another writer stored and that is no choice is refused; else it is read.
     :param concerns: by choice, in lower case: whom it concerns that another writer made it.
@@ -229,12 +229,12 @@ def _choice(
 
 
 def _text(name: str, *, settable: bool = True) -> Property[str]:
-    """Any text; empty where it is not set."""
+    """Any text; empty if it is not set."""
     return Property(name, None, lambda text: True, "any text", str, absent="", settable=settable)
 
 
 def _column_name(name: str) -> Property[str]:
-    """The name of a column that data files have once it is set; empty where it is not set."""
+    """The name of a column that data files have once it is set; empty if it is not set."""
     return replace(
         _text(name, settable=False),
         concern=lambda before, after: Concern.NOBODY if before is None else Concern.EVERYBODY,

@@ -49,7 +49,7 @@ class TableDefinition:
     clustering_domain: DomainMetadata | None = field(default=None, kw_only=True, compare=False)
 
     def after(self, protocol: Protocol | None, metadata: Metadata | None) -> TableDefinition:
-        """The definition after a commit with these actions, None where it has none."""
+        """The definition after a commit with these actions, None if it has none."""
         if protocol in (None, self.protocol) and metadata in (None, self.metadata):
             return self
         return TableDefinition(
@@ -106,7 +106,7 @@ class TableDefinition:
 
     @cached_property
     def clustering_columns(self) -> tuple[Path, ...] | None:
-        """The logical paths of the columns the table is clustered by; None where it is not clustered.
+        """The logical paths of the columns the table is clustered by; None if it is not clustered.
 
         :raises HeadwaterError: ``HEADWATER_CLUSTERING_UNREADABLE``.
         """
@@ -132,7 +132,7 @@ class TableDefinition:
 
     @cached_property
     def mapping_mode(self) -> str:
-        """How data files name columns: ``none``, ``name`` or ``id``; ``none`` where the table does not support column
+        """How data files name columns: ``none``, ``name`` or ``id``; ``none`` if the table does not support column
         mapping.
 
         :raises HeadwaterError: ``DELTA_INVALID_PROPERTY_VALUE`` for another mode.

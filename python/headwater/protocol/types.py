@@ -47,7 +47,7 @@ _SPATIAL = re.compile(r"(geometry|geography)(?:\(\s*(\w+:-?\w+)?\s*,?\s*(\w+)?\s
 _DEFAULT_CRS, _DEFAULT_ALGORITHM = "OGC:CRS84", "SPHERICAL"
 #: Spark's numbers of the coordinate reference systems whose names do not end in them.
 _SRIDS = {"OGC:CRS84": "4326", "OGC:CRS27": "4267", "OGC:CRS83": "4269"}
-#: How Spark spells ``string`` where its default collation is named, as Spark Connect does for ``StringType()``.
+#: How Spark spells ``string`` if its default collation is named, as Spark Connect does for ``StringType()``.
 _STRING_BY_COLLATION = "string collate utf8_binary"
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)")
 
@@ -257,7 +257,7 @@ def as_nullable(kind: DataType) -> DataType:
 def parse_type(value: Any) -> DataType:
     """The type a JSON value of the schema format stands for.
 
-    :raises HeadwaterError: ``DELTA_INVALID_SCHEMA`` where the JSON is not of that format.
+    :raises HeadwaterError: ``DELTA_INVALID_SCHEMA`` if the JSON is not of that format.
     """
     if isinstance(value, str):
         if match := _DECIMAL.fullmatch(value):

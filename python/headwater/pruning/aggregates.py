@@ -38,7 +38,7 @@ def aggregate_from_log(
     aggregates: Sequence[tuple[str, Sequence[str] | None]],
     predicates: Sequence[Predicate],
 ) -> pa.Table | None:
-    """The exact result of an aggregation, or ``None`` where the log does not hold it.
+    """The exact result of an aggregation, or ``None`` if the log does not hold it.
 
     :param group_by: names of partition columns; empty for one row over the whole table.
     :param aggregates: ``("count", None)`` for ``count(*)``, else ``("count" | "min" | "max", path)``, the names that
@@ -152,7 +152,7 @@ class _LiveFiles:
         i = self._leaves.index(column.physical_path)
         self._refuse(self._loose)
         bound, nulls = plain(self._statistics[f"{kind}.{i}"]), self._statistics[f"nulls.{i}"]
-        # A bound says nothing where all is null, and all may be null where the nulls were not counted.
+        # A bound says nothing if all is null, and all may be null where the nulls were not counted.
         all_null = pc.equal(_known(nulls), self._physical)
         self._refuse(pc.and_(pc.is_null(bound), pc.invert(all_null)))
         return pc.if_else(all_null, pa.scalar(None, bound.type), bound)

@@ -100,7 +100,7 @@ class ResolvedColumn:
 
 
 def resolve_column(snapshot: Files, path: Sequence[str]) -> ResolvedColumn | None:
-    """The column of that logical path; ``None`` where there is no such, or it is not reached by structs alone."""
+    """The column of that logical path; ``None`` if there is no such, or it is not reached by structs alone."""
     partitions = {name.lower() for name in snapshot.partition_columns}
     parent: DataType = snapshot.schema
     physical: list[str] = []
@@ -131,7 +131,7 @@ class BoundsReader:
         self._statistics = snapshot.statistics(self._leaves) if leaves else None
 
     def read(self, operand: Operand) -> Bounds | None:
-        """The operand's bounds; ``None`` where nothing is known of it."""
+        """The operand's bounds; ``None`` if nothing is known of it."""
         match operand:
             case Literal(name, None):
                 return Bounds(type_of(name), MAYBE, MAYBE, lambda: True, lambda: True)

@@ -21,7 +21,7 @@ from headwater.pruning.predicates import Column
 class Depth(NamedTuple):
     """How many files may hold a value of a column.
 
-    :param average: over the distinct values that are a minimum or a maximum of a file; None where no file has bounds.
+    :param average: over the distinct values that are a minimum or a maximum of a file; None if no file has bounds.
     :param maximum: at the value that most files may hold; None as above.
     :param without_bounds: files of which nothing is known, and which count at each value.
     """

@@ -28,7 +28,7 @@ Estimate = tuple[Any, Any, int | None]
 def estimate(
     snapshot: Files, chosen: pa.BooleanArray | None, names: Sequence[str]
 ) -> tuple[int, dict[str, Estimate]] | None:
-    """The rows of files and, by name, what is known of columns; ``None`` where a file has no row count.
+    """The rows of files and, by name, what is known of columns; ``None`` if a file has no row count.
 
     :param chosen: the files, a boolean each; None for all.
     :param names: top-level columns. Those without statistics are left out.

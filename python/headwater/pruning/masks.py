@@ -1,7 +1,7 @@
 """Masks over the files of a snapshot: one answer for each file, or one for all of them.
 
 Owns the logic of "may a row of this file do that?". A mask is ``True`` or ``False`` where every file has the same
-answer, ``MAYBE`` where nothing is known of any file, else an Arrow boolean array with nulls where nothing is known of
+answer, ``MAYBE`` if nothing is known of any file, else an Arrow boolean array with nulls where nothing is known of
 a file. Promise: combining masks never turns "not known" into "no".
 """
 

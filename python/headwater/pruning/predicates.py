@@ -189,7 +189,7 @@ def literal(kind: DataType, value: Any) -> Literal:
 def type_of(name: str) -> DataType:
     """The type that a node names.
 
-    :raises HeadwaterError: ``DELTA_INVALID_SCHEMA`` where there is no such type.
+    :raises HeadwaterError: ``DELTA_INVALID_SCHEMA`` if there is no such type.
     """
     return parse_type(name)
 

@@ -206,7 +206,7 @@ def check_writable(schema: StructType) -> None:
 
     :raises HeadwaterError: ``DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE`` for a void inside an array or map, at any
         depth;
-        ``DELTA_CANNOT_WRITE_EMPTY_SCHEMA`` where the table or a struct has no field that is not void.
+        ``DELTA_CANNOT_WRITE_EMPTY_SCHEMA`` if the table or a struct has no field that is not void.
     """
     check_types(schema)
     for path, field in all_fields(schema):

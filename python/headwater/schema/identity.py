@@ -39,7 +39,7 @@ class IdentityColumn:
     def next_value(self) -> int:
         """The first value to generate next.
 
-        :raises HeadwaterError: ``DELTA_IDENTITY_COLUMN_OVERFLOW`` where no 64-bit integer is left.
+        :raises HeadwaterError: ``DELTA_IDENTITY_COLUMN_OVERFLOW`` if no 64-bit integer is left.
         """
         return self.value(0)
 
@@ -109,7 +109,7 @@ def _parse(field: StructField) -> IdentityColumn:
 def identity_metadata(start: int = 1, step: int = 1, *, allow_explicit_insert: bool = False) -> dict[str, Any]:
     """The keys of a new identity column.
 
-    :raises HeadwaterError: ``DELTA_IDENTITY_COLUMNS_ILLEGAL_STEP`` where the step is 0.
+    :raises HeadwaterError: ``DELTA_IDENTITY_COLUMNS_ILLEGAL_STEP`` if the step is 0.
     """
     if step == 0:
         raise HeadwaterError("DELTA_IDENTITY_COLUMNS_ILLEGAL_STEP")

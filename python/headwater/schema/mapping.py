@@ -212,6 +212,6 @@ def physical_path(schema: StructType, path: Sequence[str]) -> Path:
 
 
 def logical_path(schema: StructType, path: Sequence[str]) -> Path | None:
-    """The logical field path of a physical one; None where the schema no longer has that column."""
+    """The logical field path of a physical one; None if the schema no longer has that column."""
     logical_paths = {physical_path(schema, logical): logical for logical, _ in all_fields(schema)}
     return logical_paths.get(tuple(path))

@@ -37,7 +37,7 @@ def rename_column(schema: StructType, path: Sequence[str], name: str) -> StructT
     """The schema with a column under another name.
 
     :raises HeadwaterError: ``DELTA_COLUMN_NOT_FOUND_IN_SCHEMA``, ``DELTA_UNSUPPORTED_FIELD_UPDATE_NON_STRUCT``,
-        ``DELTA_ADD_COLUMN_EXISTS`` where a sibling has the name.
+        ``DELTA_ADD_COLUMN_EXISTS`` if a sibling has the name.
     """
 
     def change(fields: tuple[StructField, ...], column: StructField) -> Sequence[StructField]:
@@ -52,7 +52,7 @@ def drop_column(schema: StructType, path: Sequence[str]) -> StructType:
     """The schema without a column.
 
     :raises HeadwaterError: ``DELTA_COLUMN_NOT_FOUND_IN_SCHEMA``, ``DELTA_UNSUPPORTED_FIELD_UPDATE_NON_STRUCT``,
-        ``DELTA_DROP_COLUMN_ON_SINGLE_FIELD_SCHEMA`` where nothing would be left beside it.
+        ``DELTA_DROP_COLUMN_ON_SINGLE_FIELD_SCHEMA`` if nothing would be left beside it.
     """
 
     def change(fields: tuple[StructField, ...], column: StructField) -> Sequence[StructField]:

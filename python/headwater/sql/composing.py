@@ -306,7 +306,7 @@ def equal(left: Expression, right: Expression) -> Infix:
 
 
 def every(*conditions: Expression | None) -> Expression | None:
-    """Whether all of the conditions are true that are given; None where none is."""
+    """Whether all of the conditions are true that are given; None if none is."""
     given = tuple([condition for condition in conditions if condition is not None])
     if len(given) > 1:
         return Infix("AND", given)

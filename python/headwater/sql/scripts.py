@@ -15,7 +15,7 @@ _OPENERS = ("BEGIN", "ATOMIC", "THEN", "ELSE", "DO", "LOOP", "REPEAT")
 
 
 def for_spark(text: str, spark_version: str | None = None) -> str | None:
-    """The script as Spark's parser takes it; None where the text is no script, or has no statement of ours.
+    """The script as Spark's parser takes it; None if the text is no script, or has no statement of ours.
 
     :param spark_version: of the Spark that parses it; None for the newest.
     :raises HeadwaterError: ``PARSE_SYNTAX_ERROR`` for a statement of ours that is not written well;

@@ -94,7 +94,7 @@ def at_markers(text: str) -> list[str]:
 
 
 def end_of_table(found: Sequence[Token], start: int) -> int | None:
-    """Where a table's name, or a path in quotes, that begins at a token ends; None where none begins there."""
+    """Where a table's name, or a path in quotes, that begins at a token ends; None if none begins there."""
     if start >= len(found):
         return None
     if found[start].is_string:
@@ -108,7 +108,7 @@ def end_of_table(found: Sequence[Token], start: int) -> int | None:
 
 
 def closing(found: Sequence[Token], at: int) -> int | None:
-    """Where the brackets end that a token opens; None where it opens none, or nothing closes them."""
+    """Where the brackets end that a token opens; None if it opens none, or nothing closes them."""
     depth = 0
     for end in range(at, len(found)):
         depth += (found[end].kind is TokenType.L_PAREN) - (found[end].kind is TokenType.R_PAREN)

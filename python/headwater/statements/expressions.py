@@ -34,7 +34,7 @@ def number_of(text: str, statement: Statement) -> str:
 
 
 def time_of(text: str, statement: Statement) -> Time | None:
-    """The value of an expression as a time; None where it is not one."""
+    """The value of an expression as a time; None if it is not one."""
     value = Cast(Resolved(statement.place(text)), PrimitiveType("timestamp"), or_null=True)
     query = select(Alias(call("unix_micros", value), "time"), Alias(Cast(value, _STRING), "text"))
     found = statement.query(query.text())[0]

@@ -19,7 +19,7 @@ from headwater.statements.calls import CALLS, reads
 
 @reads
 def parse(request: ParseRequest, statement: Statement) -> ParsedStatement | None:
-    """The command of a text, None where the text is Spark's.
+    """The command of a text, None if the text is Spark's.
 
     :raises HeadwaterError: ``PARSE_SYNTAX_ERROR``.
     """

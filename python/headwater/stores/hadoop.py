@@ -2,7 +2,7 @@
 
 Owns what each kind of them is relied on for, after the protocol's chapter "Creation of New Log Entries":
 
-- *HDFS* (also by ``webhdfs``, ``swebhdfs``, and ``viewfs`` where it leads there): the name node renames a file where
+- *HDFS* (also by ``webhdfs``, ``swebhdfs``, and ``viewfs`` if it leads there): the name node renames a file where
   nothing has the new name, or refuses, in one step. A commit is written under a temporary name, synced and renamed.
 - *S3* (``s3a``, or ``s3`` where it is set to the same file system): an object is created on the condition that there is
   none (``If-None-Match: *``).
@@ -97,7 +97,7 @@ class HadoopFiles(Protocol):
 
     def list_from(self, directory: str, start_name: str) -> Iterable[tuple[str, int, int, str]]:
         """(URI, size in bytes, modification time in milliseconds, tag) of each file not before ``start_name``, by name.
-        The tag is the file's ETag, empty where the file system has none.
+        The tag is the file's ETag, empty if the file system has none.
         """
 
     def statuses(self, paths: Sequence[str]) -> Sequence[tuple[int, int, str] | None]:

@@ -27,7 +27,7 @@ SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 
 class FileInfo(NamedTuple):
     """A file in a listing: absolute path or URI, ``size`` in bytes, ``modification_time`` in milliseconds since the
-    epoch; ``tag`` is what the store calls this content of the file, such as an ETag, empty where it has no such thing.
+    epoch; ``tag`` is what the store calls this content of the file, such as an ETag, empty if it has no such thing.
     """
 
     path: str

@@ -110,7 +110,7 @@ class StreamCommit:
 
     @property
     def operation(self) -> str | None:
-        """What the commit did, for messages; None where the log does not say."""
+        """What the commit did, for messages; None if the log does not say."""
         info = self.actions.commit_info or {}
         if "operation" not in info:
             return None
@@ -139,7 +139,7 @@ class Commits:
 
         :param tolerates_loss: whether the stream goes on with the first version that is left.
         :raises HeadwaterError: ``DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE`` for a version that is gone,
-            ``DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE`` where the table was replaced by another.
+            ``DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE`` if the table was replaced by another.
         """
         following = version
         while True:

@@ -115,7 +115,7 @@ def _micros(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def condition(column: str, start: int | None, end: int | None) -> str | None:
-    """The SQL condition of the rows of a range; None where it has all."""
+    """The SQL condition of the rows of a range; None if it has all."""
     name = quote([column])
     if start is None and end is None:
         return None

@@ -71,7 +71,7 @@ class InitialFiles:
 
     @cached_property
     def rows(self) -> np.ndarray | None:
-        """The live rows of each file, in order, -1 where it does not say; None where it takes long to find them out."""
+        """The live rows of each file, in order, -1 where it does not say; None if it takes long to find them out."""
         if len(self) > _MOST_COUNTED:
             return None
         counts = pc.fill_null(self.snapshot.statistics(())["num_records"], -1).to_numpy()
@@ -128,7 +128,7 @@ class InitialSnapshots:
             return self._used(key, found)
 
     def known(self, table_path: str, table_id: str, version: int) -> InitialFiles | None:
-        """The files of a version that a stream has read from before; None where this process has not seen it."""
+        """The files of a version that a stream has read from before; None if this process has not seen it."""
         key = (table_path, table_id, version)
         with self._lock:
             return self._used(key, self._kept[key][0]) if key in self._kept else None

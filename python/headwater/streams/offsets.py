@@ -33,7 +33,7 @@ class Offset:
         files that a commit adds, in its order. :data:`BASE` is before all of them.
     :param is_initial: whether the version is read whole, as the stream's initial snapshot, and not as a commit.
     :param event_time: before which time the rows of the initial snapshot are read, in microseconds since the epoch,
-        UTC; None where it is read file by file.
+        UTC; None if it is read file by file.
     :param event_column: the column that has these times.
     """
 

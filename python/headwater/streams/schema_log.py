@@ -148,9 +148,9 @@ class SchemaLog:
         self.add(replace(entry, previous=self._before(self.numbers())))
 
     def add(self, entry: Entry) -> None:
-        """Make an entry the one in force; nothing where it is already.
+        """Make an entry the one in force; nothing if it is already.
 
-        :raises HeadwaterError: ``DELTA_STREAMING_SCHEMA_LOCATION_CONFLICT`` where another stream adds one.
+        :raises HeadwaterError: ``DELTA_STREAMING_SCHEMA_LOCATION_CONFLICT`` if another stream adds one.
         """
         numbers = self.numbers()
         if numbers and self.entry(numbers[-1]) == entry:
@@ -198,7 +198,7 @@ def _from_json(value: dict[str, Any]) -> Entry:
 
 
 def merged_changes(reading: VersionedDefinition, commits: Iterable[StreamCommit]) -> VersionedDefinition | None:
-    """The definition after consecutive commits that change nothing else; None where there is but one such commit.
+    """The definition after consecutive commits that change nothing else; None if there is but one such commit.
 
     :param reading: the definition that a commit set, and ``commits`` that one and those after it.
     """

@@ -52,7 +52,7 @@ class Reading:
     :param excludes: files whose path has a match are not read.
     :param told_where_to_start: whether an option says so.
     :param reads_changes: read the change data feed: what commits insert, delete and update. A commit is taken whole.
-    :param event_time: the column in whose order the initial snapshot is read; None where it is read file by file.
+    :param event_time: the column in whose order the initial snapshot is read; None if it is read file by file.
     """
 
     ignores_deletes: bool = False
@@ -106,7 +106,7 @@ class Outstanding(NamedTuple):
 
     :param versions: how many versions, of which the first may be read in part.
     :param files: how many files are known to be left of them, and ``size`` their bytes.
-    :param rows: the rows of these files; None where a file does not say how many it has, or to count them is too much.
+    :param rows: the rows of these files; None if a file does not say how many it has, or to count them is too much.
     """
 
     versions: int = 0
@@ -146,7 +146,7 @@ def _pruned_rows(files: InitialFiles, first: int, last: int, predicates: Sequenc
 
 
 def _counted(files: InitialFiles) -> np.ndarray | None:
-    """The rows of each file; None where they cannot be read any more, as of a checkpoint that is gone."""
+    """The rows of each file; None if they cannot be read any more, as of a checkpoint that is gone."""
     try:
         return files.rows
     except (HeadwaterError, OSError):
@@ -201,7 +201,7 @@ class TableStream:
     def end(
         self, start: Offset, limits: Limits, until: Offset | None = None, *, looks_ahead: bool = False
     ) -> End | None:
-        """Where a micro-batch after ``start`` ends; None where there is nothing after it.
+        """Where a micro-batch after ``start`` ends; None if there is nothing after it.
 
         :param until: what it does not go beyond.
         :param looks_ahead: whether the answer is only what later micro-batches do not go beyond.
@@ -317,7 +317,7 @@ class TableStream:
         return End(self._in_commit(start.version + 1), taken.files, taken.size)
 
     def condition(self, start: Offset | None, end: Offset) -> str | None:
-        """Which rows of the files between two offsets are of the micro-batch, as SQL; None where all are."""
+        """Which rows of the files between two offsets are of the micro-batch, as SQL; None if all are."""
         self._check_order(*(offset for offset in (start, end) if offset is not None))
         first = None if start is None else start.event_time
         column = end.event_column or (None if start is None else start.event_column)
@@ -386,7 +386,7 @@ class TableStream:
         """The changes between two offsets. The rows of the initial snapshot are inserts of its version.
 
         :param start: as of :meth:`files`.
-        :raises HeadwaterError: ``DELTA_MISSING_CHANGE_DATA`` where they were not recorded.
+        :raises HeadwaterError: ``DELTA_MISSING_CHANGE_DATA`` if they were not recorded.
         """
         found: list[ChangedFile] = []
         times: dict[int, int] = {}
@@ -476,7 +476,7 @@ class TableStream:
         )
 
     def change_at(self, version: int) -> VersionedDefinition | None:
-        """The definition that a commit sets and the stream does not read with yet; None where it sets none."""
+        """The definition that a commit sets and the stream does not read with yet; None if it sets none."""
         commit = next(self._commits_from(version), None)
         if commit is None or commit.version != version or not self._stops_at(commit):
             return None

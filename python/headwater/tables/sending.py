@@ -66,6 +66,6 @@ def send_changes(
 
 
 def _reason(text: str) -> str | None:
-    """What Kafka says in the text of an error; None where it is not Kafka's."""
+    """What Kafka says in the text of an error; None if it is not Kafka's."""
     said = (line.partition(_KAFKA)[2].partition(": ")[2] for line in text.splitlines() if _KAFKA in line)
     return next((words for words in said if words), _NOT_SAID if _UNKNOWN in text else None)

@@ -64,7 +64,7 @@ class CatalogCommitter:
     """A catalog that ratifies staged commits; see the steps above.
 
     :param log: the table's log, as the catalog has ratified it.
-    :param before: the table's definition before the commit; None where the commit creates the table.
+    :param before: the table's definition before the commit; None if the commit creates the table.
     """
 
     rows_version = None

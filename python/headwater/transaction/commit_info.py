@@ -105,7 +105,7 @@ def stamped(
 
     An existing table that gets in-commit timestamps also gets the two properties that say since when.
 
-    :param changed: the metadata that the transaction commits, None where it leaves it as it is.
+    :param changed: the metadata that the transaction commits, None if it leaves it as it is.
     :param metadata: the table's metadata after the commit.
     :param before: the table's metadata before the commit; None to create the table.
     :param previous: the timestamp of the version before ``version``, by the clock that version goes by.

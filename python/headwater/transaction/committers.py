@@ -61,7 +61,7 @@ class Unknown:
 
 
 class CommitFile(NamedTuple):
-    """Where a commit can be read; the time of its file in milliseconds since the epoch, None where it is not known."""
+    """Where a commit can be read; the time of its file in milliseconds since the epoch, None if it is not known."""
 
     path: str
     modification_time: int | None
@@ -122,7 +122,7 @@ class StoreCommitter(Committer):
         return Made()
 
     def _look_for(self, transaction_id: str, version: int, reported: Exception) -> Made | Unknown | None:
-        """What has become of a commit after the store reported a failure; None where it is not there."""
+        """What has become of a commit after the store reported a failure; None if it is not there."""
         path = self._path(version)
         for _ in backoff.OF_COMMITS.tries(_LOOKS):
             try:

@@ -110,7 +110,7 @@ class Content:
 
     @property
     def partitions_changed(self) -> list[Values] | None:
-        """The partition values of the files that are added or removed, a mapping for each partition; None where a
+        """The partition values of the files that are added or removed, a mapping for each partition; None if a
         removal does not say.
         """
         values: dict[tuple[tuple[str, str | None], ...], Values] = {}
@@ -133,7 +133,7 @@ class Content:
         """Go with rows that a winner moved, and take along rows that it deleted; what of it is still to be checked.
 
         :param may_mark: whether the table may have new deletion vectors.
-        :raises HeadwaterError: ``DELTA_CONCURRENT_DELETE_DELETE`` where no copy of this transaction is left.
+        :raises HeadwaterError: ``DELTA_CONCURRENT_DELETE_DELETE`` if no copy of this transaction is left.
         """
         left, self.removed = follow(winner, self.marks, self.removed, vectors.read, vectors.write, may_mark=may_mark)
         sources: Sequence[RemoveFile] = self.copies.sources

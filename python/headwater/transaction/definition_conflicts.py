@@ -264,7 +264,7 @@ def _added(field: StructField, path: Path) -> Change:
 
 
 def _metadata_change(key: str, before: Any, after: Any, name: str) -> Change | None:
-    """The change that a key of a column's metadata makes; None where another change says it."""
+    """The change that a key of a column's metadata makes; None if another change says it."""
     if key == IDENTITY_HIGH_WATER_MARK:
         return Change(Kind.IDENTITY_MARK, f"values were generated for the identity column {name}")
     if key.startswith("delta.identity."):

@@ -91,7 +91,7 @@ class KeyReads:
     """What a MERGE read: the rows with one of its keys.
 
     :param columns: the names of key columns of the snapshot, :func:`comparable`, no partition columns; at least one.
-    :param load: the keys; None where they are not known. Called at most once, and only where the answer matters.
+    :param load: the keys; None if they are not known. Called at most once, and only where the answer matters.
     """
 
     def __init__(self, snapshot: Snapshot, columns: Sequence[str], load: Callable[[], Keys | None]) -> None:
@@ -122,7 +122,7 @@ class KeyReads:
         :param marked: those in which it marks rows deleted.
         :param excluded: those of the winner's files that hold no row which was read, whatever their keys.
         :param appends: whether files the winner added are a conflict at all.
-        :returns: the rest of the winner, and those of ``marked`` where it changed rows with one of the keys.
+        :returns: the rest of the winner, and those of ``marked`` if it changed rows with one of the keys.
         """
         if not (winner.adds or winner.removes) or winner.metadata is not None or winner.protocol is not None:
             return winner, frozenset()
@@ -312,7 +312,7 @@ class _Column:
         return Decimal(value) if isinstance(self.type, DecimalType) else value
 
     def is_beyond(self, least: Any, greatest: Any) -> bool:
-        """Whether no key lies between two bounds; False where one is not known."""
+        """Whether no key lies between two bounds; False if one is not known."""
         if least is None or greatest is None:
             return False
         from headwater.pruning.bounds import may_be_cut_off_from  # imported where used: plain appends never load it
@@ -325,7 +325,7 @@ class _Column:
         return bool(key > greatest and not (self._is("string") and may_be_cut_off_from(key, greatest)))
 
     def found_in(self, schema: pa.Schema) -> str | None:
-        """The name the column has in a file; None where it is not there exactly once."""
+        """The name the column has in a file; None if it is not there exactly once."""
         if self.field_id is not None:
             names = [f.name for f in schema if (f.metadata or {}).get(b"PARQUET:field_id") == self.field_id.encode()]
         else:

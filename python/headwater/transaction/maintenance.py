@@ -65,7 +65,7 @@ class _Pending:
     at_work: Future[None] | None = None
 
     def next_task(self) -> _Task | None:
-        """The next task; None where nothing waits."""
+        """The next task; None if nothing waits."""
         if self.checksums:
             snapshot, transaction_id = self.checksums.popleft()
             return _Task(_CHECKSUM, snapshot, partial(_checksum, transaction_id=transaction_id))

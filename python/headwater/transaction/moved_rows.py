@@ -54,7 +54,7 @@ class Copy:
     :param sources: the inputs, as they are removed.
     :param rows: how many rows of each there are.
     :param outputs: none where no row of the inputs is live. Rows are followed where there is one.
-    :param in_order: False where the rows are in another order: then they are not followed.
+    :param in_order: False if the rows are in another order: then they are not followed.
     """
 
     sources: list[RemoveFile]
@@ -82,7 +82,7 @@ class Copy:
         return not self.outputs or self.in_order and len(self.outputs) == 1
 
     def deleted_by(self, number: int, before: RemoveFile, after: AddFile | None, read: ReadVector) -> BitMap64 | None:
-        """The positions in the output of the rows of an input that a winner deleted; None where the winner did
+        """The positions in the output of the rows of an input that a winner deleted; None if the winner did
         something else to it. The input then is as the winner left it.
 
         :param before: what the winner removed, and ``after`` what it added under the same path.

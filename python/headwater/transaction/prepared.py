@@ -95,7 +95,7 @@ class PreparedCommit:
         self._parsed: ParsedActions | None = None
         #: The lines of files that were read last.
         self._read_body: bytes | None = None
-        #: What the winners have; None where they are too many to be kept.
+        #: What the winners have; None if they are too many to be kept.
         self._winners: list[ParsedActions] | None = []
         self._num_kept = 0
         self._validate()
@@ -128,7 +128,7 @@ class PreparedCommit:
 
     @property
     def before(self) -> TableDefinition | None:
-        """The table's definition that the commit follows; None where it creates the table."""
+        """The table's definition that the commit follows; None if it creates the table."""
         return self._work.definition.before
 
     @property
@@ -309,7 +309,7 @@ class PreparedCommit:
         return condition is not None and PredicateReads(self._work.snapshot, []).all_rows_match(files, condition)
 
     def _condition(self, change: Change) -> Predicate | None:
-        """A condition that a winner added; None where it cannot be evaluated."""
+        """A condition that a winner added; None if it cannot be evaluated."""
         from headwater.pruning.predicates import Column, IsNull, Not  # not loaded by plain appends
 
         if change.not_null is not None:

@@ -69,7 +69,7 @@ class ReadSet:
         return self._keys is not None and not self.whole_table
 
     def version_of(self, app_id: str) -> int | None:
-        """The newest version that an application has committed, None where it has not; noted as read."""
+        """The newest version that an application has committed, None if it has not; noted as read."""
         self.app_ids.add(app_id)
         known = self._snapshot.set_transactions.get(app_id) if self._snapshot else None
         return known.version if known else None
@@ -96,7 +96,7 @@ class ReadSet:
         """The part of a winner that concerns rows that were read; and, of the files in which both marked rows, those
         where the winner marked such rows.
 
-        :param removed: canonical paths of the files this transaction removes, and ``marked`` where it marks rows.
+        :param removed: canonical paths of the files this transaction removes, and ``marked`` if it marks rows.
         :param appends: whether files the winner added are a conflict at all.
         """
         if self._keys is None or self.whole_table:

@@ -39,12 +39,12 @@ class Redefinition:
 
     @property
     def new_protocol(self) -> Protocol | None:
-        """The protocol to commit; None where it stays."""
+        """The protocol to commit; None if it stays."""
         return self._protocol
 
     @property
     def new_metadata(self) -> Metadata | None:
-        """The metadata to commit; None where it stays."""
+        """The metadata to commit; None if it stays."""
         return self._metadata
 
     def update_metadata(self, metadata: Metadata) -> None:

@@ -25,7 +25,7 @@ from headwater.transaction.conflicts import WinningCommit
 
 @dataclass(frozen=True)
 class _Given:
-    """What a file has already, None where nothing was given."""
+    """What a file has already, None if nothing was given."""
 
     base_row_id: int | None
     default_row_commit_version: int | None

@@ -155,7 +155,7 @@ class Transaction:
         return self._reads.whole_table
 
     def transaction_version(self, app_id: str) -> int | None:
-        """The newest version the application has committed, None where it has not; the commit then depends on it."""
+        """The newest version the application has committed, None if it has not; the commit then depends on it."""
         return self._reads.version_of(app_id)
 
     # What is written
@@ -380,7 +380,7 @@ class Transaction:
 
     @property
     def partitions_changed(self) -> list[Values] | None:
-        """The partition values of the files that are added or removed, a mapping for each partition; None where a
+        """The partition values of the files that are added or removed, a mapping for each partition; None if a
         removal does not say.
         """
         return self._content.partitions_changed

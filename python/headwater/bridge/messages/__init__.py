@@ -53,7 +53,7 @@ class SessionSettings(Request, kw_only=True):
     :param time_zone: the session's time zone, as Spark names it.
     :param user: who runs Spark.
     :param confs: the session's settings that handlers read, by name.
-    :param stores: the statement's tables, its own first; empty where none is reached with options of its own.
+    :param stores: the statement's tables, its own first; empty if none is reached with options of its own.
     """
 
     time_zone: str = "UTC"

@@ -214,7 +214,7 @@ class SparkRun(Request, kw_only=True):
 
 
 class NotedKeys(Request, kw_only=True):
-    """The distinct keys that ``note_keys(…)`` noted in the last query that has it; None where they are too many.
+    """The distinct keys that ``note_keys(…)`` noted in the last query that has it; None if they are too many.
 
     :param keys: whole numbers (days of dates, microseconds of timestamps), and texts.
     """
@@ -273,7 +273,7 @@ class Footers(Request, kw_only=True):
 class FileCopy(Answer, kw_only=True):
     """A file that is to be copied, as a store spells both paths.
 
-    :param size: what it must have, in bytes; None where that is not known.
+    :param size: what it must have, in bytes; None if that is not known.
     """
 
     source: str

@@ -71,7 +71,7 @@ class DropFromCatalogRequest(Request, kw_only=True):
 
 
 class RenameInCatalogRequest(Request, kw_only=True):
-    """Renames a table within its schema; ``new_schema`` is None where the user named none."""
+    """Renames a table within its schema; ``new_schema`` is None if the user named none."""
 
     catalog: str
     schema: str

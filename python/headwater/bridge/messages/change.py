@@ -16,7 +16,7 @@ class ChangeClause(Request, kw_only=True):
     """A clause of a MERGE, or the one clause that an UPDATE is.
 
     :param kind: ``update``, ``delete`` or ``insert``.
-    :param condition: the number of its condition; None where it has none.
+    :param condition: the number of its condition; None if it has none.
     :param condition_text: the condition as the user wrote it, for the table's history.
     :param values: the numbers of the new values, one for each column of the target; none for a delete.
     :param assigned: the columns that the statement gave a value.
@@ -61,7 +61,7 @@ class ChangeRequest(Request, kw_only=True):
     :param table_schema: the target's columns as the log has them, new columns of a MERGE included.
     :param target: the number of the target's relation.
     :param columns: the numbers of its columns, in the table's order.
-    :param source: the number of the source's relation; None where the statement has no source.
+    :param source: the number of the source's relation; None if the statement has no source.
     :param source_columns: the numbers of the source's columns; ``source_names``: their names.
     :param source_deterministic: whether the source has the same rows whenever it is read.
     :param source_bytes: the source's size by Spark's estimate, before it is optimised, but at least what the rows take
@@ -134,7 +134,7 @@ class MergeTargetRequest(Request, kw_only=True):
 class MergeTargetAnswer(Answer, kw_only=True):
     """What a MERGE is resolved against.
 
-    :param target: the target with the columns the statement brings; None where it brings none.
+    :param target: the target with the columns the statement brings; None if it brings none.
     :param computed: the columns, in lower case, that the table fills in where the source lacks them.
     :param evolves: whether the statement may add columns; ``*`` then stands for the source's columns, not the target's.
     """

@@ -80,7 +80,7 @@ class CreatedTable(Answer, kw_only=True):
     """A table that a transaction creates, and what the session catalog's entry of it will say.
 
     :param identifier: its namespace and its name.
-    :param table: its path; None where there is no such table.
+    :param table: its path; None if there is no such table.
     :param external: whether the user said where it is.
     """
 
@@ -156,7 +156,7 @@ class CloneArguments(PassedOn, kw_only=True):
     """What CLONE is asked beside its tables.
 
     :param is_shallow: whether the files stay where they are.
-    :param version: of the source, Spark SQL; None where the statement names none.
+    :param version: of the source, Spark SQL; None if the statement names none.
     :param timestamp: the same for a time.
     :param statistics: whether files that are no Delta table's get statistics.
     :param partitioned_by: the partition columns of a folder with such files and their types, as the statement has them;
@@ -181,7 +181,7 @@ class CloneRequest(Request, kw_only=True):
     :param properties: of TBLPROPERTIES, over those of the source.
     :param source: the path of the table that is cloned.
     :param source_name: its name in the catalog; None for a table that is only a path.
-    :param source_version: the version that its path names; None where it names none.
+    :param source_version: the version that its path names; None if it names none.
     :param format: of files that are no Delta table; None for a Delta table.
     :param entry: what the catalog has of such files; None for a folder that the statement names by its path.
     """
@@ -229,7 +229,7 @@ class AddColumn(DefinitionChange, tag="add_column", kw_only=True):
     :param path: the names from the top level down.
     :param type: JSON of the type, CHAR and VARCHAR as ``string``.
     :param declared_type: the CHAR or VARCHAR it was declared as.
-    :param position: None where the statement does not say.
+    :param position: None if the statement does not say.
     :param default: the SQL of its default.
     """
 
@@ -434,7 +434,7 @@ class SummarizeTablesRequest(Request, kw_only=True):
 class TableSummary(Answer, kw_only=True):
     """What a table is and how large.
 
-    :param rows: None where a file has no statistics.
+    :param rows: None if a file has no statistics.
     """
 
     schema: str

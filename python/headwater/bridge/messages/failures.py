@@ -39,7 +39,7 @@ class NoFileSystemRequest(Request, kw_only=True):
 
 class NotParsedRequest(Request, kw_only=True):
     """A text that Spark's parser refused; the handler refuses it in its own words where it knows the statement.
-    Its answer is what Spark's parser takes in place of a script; None where that would be the same."""
+    Its answer is what Spark's parser takes in place of a script; None if that would be the same."""
 
     text: str
 

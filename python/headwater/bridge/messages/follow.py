@@ -19,7 +19,7 @@ class OpenStreamRequest(Request, kw_only=True):
 
     :param options: the reader's options.
     :param bounds: those of them that say where the stream begins.
-    :param schema: the schema that the user gave; None where none was given.
+    :param schema: the schema that the user gave; None if none was given.
     :param checkpoint: the source's own directory in the stream's checkpoint; None while the query is analysed.
     """
 
@@ -128,7 +128,7 @@ class StreamConditionRequest(Request, kw_only=True):
 class StreamCondition(Answer, kw_only=True):
     """The rows of a micro-batch.
 
-    :param condition: what is true of them, as SQL over the stream's columns; None where all rows are read.
+    :param condition: what is true of them, as SQL over the stream's columns; None if all rows are read.
     """
 
     condition: str | None = None
@@ -147,7 +147,7 @@ class SinkSettings(Request, kw_only=True):
 
     :param mode: Spark's output mode: ``Append``, ``Complete`` or ``Update``.
     :param partition_columns: the columns of ``partitionBy``; none where the table's own are meant.
-    :param clustering_columns: the columns of ``clusterBy``; None where the query has none.
+    :param clustering_columns: the columns of ``clusterBy``; None if the query has none.
     :param options: the writer's options, Spark's own among them.
     """
 
@@ -188,8 +188,8 @@ class BatchPlan(Answer, kw_only=True):
     """What becomes of a batch.
 
     :param skipped: whether the table has it already.
-    :param columns: the columns its rows must have; None where they may stay as they are, because there is no table.
-    :param version: the version these columns were decided for; None where there is no table.
+    :param columns: the columns its rows must have; None if they may stay as they are, because there is no table.
+    :param version: the version these columns were decided for; None if there is no table.
     :param table_id: the table's id then.
     """
 

@@ -100,7 +100,7 @@ class DescribeHealthRequest(ParsedStatementRequest, kw_only=True):
 
 
 class AnalyzeTableArguments(PassedOn, kw_only=True):
-    """The paths of the columns of FOR COLUMNS; None where the statement has none."""
+    """The paths of the columns of FOR COLUMNS; None if the statement has none."""
 
     columns: list[list[str]] | None = None
 
@@ -127,7 +127,7 @@ class RestoreRequest(ParsedChangeRequest, kw_only=True):
 class VacuumArguments(PassedOn, kw_only=True):
     """What VACUUM is asked beside its table.
 
-    :param mode: ``full`` or ``lite``; None where the statement does not say.
+    :param mode: ``full`` or ``lite``; None if the statement does not say.
     :param hours: of RETAIN, Spark SQL.
     :param inventory: the query that gives the rows of USING INVENTORY.
     """

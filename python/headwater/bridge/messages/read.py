@@ -65,7 +65,7 @@ class TableDescription(Answer, kw_only=True):
     :param path: where it is, without a version.
     :param schema: the columns as queries see them.
     :param table_schema: the columns as the log has them.
-    :param clustering_columns: the paths of the columns it is clustered by; None where it is not clustered.
+    :param clustering_columns: the paths of the columns it is clustered by; None if it is not clustered.
     :param configuration: the properties as the log has them.
     :param properties: the same with the protocol's versions and features, as SHOW TBLPROPERTIES shows them.
     :param column_mapping_mode: ``none``, ``id`` or ``name``.
@@ -113,7 +113,7 @@ class ScanRequest(Request, kw_only=True):
 
     :param table_id: the id the table had when the query was analysed.
     :param filters: the scan's conjuncts, JSON of :mod:`headwater.pruning.predicates`.
-    :param columns: top-level columns whose statistics Spark estimates with; None where it estimates sizes only.
+    :param columns: top-level columns whose statistics Spark estimates with; None if it estimates sizes only.
     :param limit: how many rows the query takes of those that meet the filters; None for all.
     :param order: what it sorts them by before; None where any of them do.
     """
@@ -224,7 +224,7 @@ class ChangesBound(Request, kw_only=True):
 class ChangesForm(Request, kw_only=True):
     """How changes are read: as the change data feed, or as a changelog.
 
-    :param keys: the key columns by which a changelog pairs preimages with postimages; None where none were given.
+    :param keys: the key columns by which a changelog pairs preimages with postimages; None if none were given.
     :param debezium: whether the changelog is read as Debezium's events, whose keys are the key columns.
     :param tombstones: whether each event of a deletion is followed by its key with a null value.
     """
@@ -239,7 +239,7 @@ class TableChangesRequest(Request, kw_only=True):
     """Asks for the changes of a table.
 
     :param time_travel: whether the table was named with a version or time, which no change feed has.
-    :param deduplication_mode: as ``spark.read.changes`` has it; None where it was not said.
+    :param deduplication_mode: as ``spark.read.changes`` has it; None if it was not said.
     """
 
     table: str
@@ -272,7 +272,7 @@ class ChangesAnswer(Answer, kw_only=True):
     :param schema: the table's columns and those that say what changed and when.
     :param file_schema: the columns that a relation of a group has.
     :param position_column: the one of them that is a row's position in its file; None if there is none.
-    :param query: the rows with ``schema``, as SQL over the groups' relations; None where they are those of the groups.
+    :param query: the rows with ``schema``, as SQL over the groups' relations; None if they are those of the groups.
     :param table_schema: the table's columns as the log has them.
     :param most_files_checked: a scan of more files begins without ``check_change_files``.
     """

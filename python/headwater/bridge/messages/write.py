@@ -119,7 +119,7 @@ class ReplaceTargetRequest(Request, kw_only=True):
 class ReplaceTargetAnswer(Answer, kw_only=True):
     """What an INSERT … REPLACE is resolved against.
 
-    :param target: the table with the columns the rows bring; None where they bring none.
+    :param target: the table with the columns the rows bring; None if they bring none.
     :param columns: the columns the rows must have, in the table's order.
     :param using: the columns of REPLACE USING as the user wrote them; empty for REPLACE ON.
     :param target_keys: the positions of these columns in the table, and ``source_keys`` in the rows.

@@ -60,7 +60,7 @@ class Loaded:
 @dataclass(frozen=True)
 class Credential:
     """Credentials for the files below a prefix. ``config``: by the interface's keys. ``expires``: milliseconds since
-    the epoch; None where the catalog does not say.
+    the epoch; None if the catalog does not say.
     """
 
     prefix: str

@@ -48,7 +48,7 @@ _BOUNDED = {*INTEGERS, "float", "double", "string", "boolean", "date", "timestam
 
 @dataclass(frozen=True)
 class Leaf:
-    """A column that statistics are asked of: its path of physical names and its type, None where the schema has no
+    """A column that statistics are asked of: its path of physical names and its type, None if the schema has no
     such column.
 
     ``was_float``: the type was widened from float to double, so that the text of a file written before is that of a

@@ -37,7 +37,7 @@ _PARQUET_JAVA = re.compile(r"parquet-mr version (\d{1,4})\.(\d{1,4})\b")
 
 @dataclass(frozen=True)
 class FooterStatistics:
-    """What a footer says of a file. ``values``: for each column asked for, None where the footer leaves it open."""
+    """What a footer says of a file. ``values``: for each column asked for, None if the footer leaves it open."""
 
     rows: int
     values: list[Values | None]
@@ -126,7 +126,7 @@ class _Chunks:
 def _bounds(
     found: pq.Statistics, stored: pq.ColumnSchema, kind: DataType, counts_nan: bool, calendar: FileCalendar
 ) -> Any:
-    """Minimum and maximum of one chunk in an ordered form; None where they are not surely those of the table's type."""
+    """Minimum and maximum of one chunk in an ordered form; None if they are not surely those of the table's type."""
     if not found.has_min_max:
         return None
     try:
@@ -189,14 +189,14 @@ _WITHIN = ""
 
 
 def _names(footer: pq.FileMetaData) -> list[Path | None]:
-    """The lower-case names that lead to each leaf; None where they are not known. The footer's own paths would not do:
+    """The lower-case names that lead to each leaf; None if they are not known. The footer's own paths would not do:
     the column ``a.b`` has that of the field ``b`` of ``a``.
     """
     return [path for path, _ in _leaves(footer)]
 
 
 def _ids(footer: pq.FileMetaData) -> list[int | None]:
-    """The field id of each leaf, None where it has none, or lies in an array or map."""
+    """The field id of each leaf, None if it has none, or lies in an array or map."""
     return [None if field is None else field_id(field) for _, field in _leaves(footer)]
 
 

@@ -77,7 +77,7 @@ def _objects(known: dict[JsonPath, list[Any]], path: JsonPath) -> list[Any]:
 
 
 def _struct_reader(wanted: Mapping[JsonPath, Any]) -> Reader:
-    """A reader that decodes into structs made for these paths; raises ``ValueError`` where a text does not fit them."""
+    """A reader that decodes into structs made for these paths; raises ``ValueError`` if a text does not fit them."""
     decode = msgspec.json.Decoder(_struct_type(wanted)).decode
     # Attributes named in code are read five times as fast as through getattr.
     getters = [

@@ -30,7 +30,7 @@ _INFINITIES = ("Infinity", "-Infinity")
 
 #: A leaf's physical path and type.
 Leaf = tuple[tuple[str, ...], DataType]
-#: Raw value to JSON text; None where it cannot be said.
+#: Raw value to JSON text; None if it cannot be said.
 _Encoder = Callable[[Any], str | None]
 #: Quoted name to a leaf's position or the node of a struct.
 _Tree = dict[str, Any]
@@ -71,7 +71,7 @@ def statistics_json(
 
 
 class _Plan:
-    """What is the same for all files: an encoder of minimum and maximum a leaf (None where its type has no bounds),
+    """What is the same for all files: an encoder of minimum and maximum a leaf (None if its type has no bounds),
     and the nesting.
     """
 

@@ -58,7 +58,7 @@ GRAMMARS: Mapping[str, Grammar] = {
 
 
 def parse(text: str, spark_version: str | None = None) -> Parsed | None:
-    """The command of a text with its table and arguments, None where the text is Spark's.
+    """The command of a text with its table and arguments, None if the text is Spark's.
 
     :param spark_version: of the Spark that asks; None for the newest.
     :raises HeadwaterError: ``PARSE_SYNTAX_ERROR``, and those of a grammar.

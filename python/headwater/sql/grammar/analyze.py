@@ -26,7 +26,7 @@ def parse(found: Sequence[Token], text: str) -> Parsed | None:
 
 
 def _analyzed_columns(rest: Sequence[Token], text: str) -> list[list[str]] | None:
-    """The columns of FOR COLUMNS; None where all are meant."""
+    """The columns of FOR COLUMNS; None if all are meant."""
     if len(rest) in _ALL_COLUMNS.ends(rest):
         return None
     named = _COLUMNS.match(rest)

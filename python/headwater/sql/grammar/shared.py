@@ -50,7 +50,7 @@ def longest_table_after(words: Pattern, found: Sequence[Token], text: str) -> tu
 
 
 def columns(found: Sequence[Token], at: int) -> tuple[list[list[str]], int] | None:
-    """The columns, with commas between them, that begin at a token, and where they end; None where one is missing."""
+    """The columns, with commas between them, that begin at a token, and where they end; None if one is missing."""
     listed: list[list[str]] = []
     while True:
         end = end_of_table(found, at)

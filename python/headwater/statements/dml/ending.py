@@ -45,7 +45,7 @@ class FileMetrics:
     ) -> FileMetrics:
         """:param scanned: the files that the effect's numbers count, as rows of ``snapshot.files``.
         :param written: what jobs wrote beside the effect's copies; ``changes``: how many files of change data.
-        :param scan_time: the milliseconds until the rows to change were found; None where none were looked for.
+        :param scan_time: the milliseconds until the rows to change were found; None if none were looked for.
         """
         gone = [number for number in effect.removed if number not in effect.marked]
         jobs = [*written, effect.copied]
@@ -102,7 +102,7 @@ def end(
 ) -> CommitAnswer:
     """Commit what the transaction holds, if it holds anything.
 
-    :param counts: the statement's result: how many rows it affected, by kind; None where it has none.
+    :param counts: the statement's result: how many rows it affected, by kind; None if it has none.
     """
     if not attempt.txn.has_changes:
         return CommitAnswer(version=attempt.snapshot.version, counts=None if counts is None else list(counts))

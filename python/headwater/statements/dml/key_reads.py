@@ -49,7 +49,7 @@ def noting(source: Rows, keys: Sequence[Key]) -> Rows:
 def key_reads(attempt: Attempt, keys: Sequence[Key], cached: int | None) -> KeyReads:
     """The rows the statement depends on, by their keys.
 
-    :param cached: the cached source to query; None where the statement's last job noted the keys.
+    :param cached: the cached source to query; None if the statement's last job noted the keys.
     """
     statement = attempt.statement
     load: Callable[[], Keys | None] = statement.noted_keys

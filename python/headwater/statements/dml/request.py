@@ -26,7 +26,7 @@ from headwater.statements.running.opening import Options
 class Clause:
     """What happens to some rows. ``kind``: ``update``, ``delete`` or ``insert``.
 
-    :param condition: the number of its condition, None where it has none.
+    :param condition: the number of its condition, None if it has none.
     :param values: the numbers of the new values, one for each column of the target; none for a delete.
     :param assigned: the columns the statement gave a value, in lower case.
     """

@@ -93,7 +93,7 @@ class Action:
 
     @property
     def when(self) -> Expression | None:
-        """The guard and the clause's own condition; None where the action is always taken."""
+        """The guard and the clause's own condition; None if the action is always taken."""
         own = self.clause.condition
         return every(self.guard, None if own is None else Resolved(own))
 

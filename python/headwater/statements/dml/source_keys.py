@@ -95,7 +95,7 @@ def _queried_bounds(statement: Statement, source: Rows, keys: Sequence[Key]) -> 
 
 
 def _bounds_of_footers(statement: Statement, plan: int, keys: Sequence[Key]) -> tuple[int, list[_Bounds]] | None:
-    """The same for whole numbers in plain Parquet files; None where it takes a query."""
+    """The same for whole numbers in plain Parquet files; None if it takes a query."""
     if not all(_is_whole(_type(key)) for key in keys):
         return None
     read = statement.parquet_files(plan, [key.value for key in keys], _FEW_FILES)
@@ -115,7 +115,7 @@ def _bounds_of_footers(statement: Statement, plan: int, keys: Sequence[Key]) -> 
 
 
 def _bounds(footers: Sequence[pq.FileMetaData], column: str) -> _Bounds | None:
-    """A column's least and greatest value in some files, both None where all are null; None where these are unknown."""
+    """A column's least and greatest value in some files, both None if all are null; None where these are unknown."""
     least, greatest = [], []
     for footer in footers:
         found = [i for i in range(footer.num_columns) if footer.schema.column(i).path.lower() == column.lower()]

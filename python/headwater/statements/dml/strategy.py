@@ -157,7 +157,7 @@ class Facts:
     :param condition_deterministic: whether the condition has the same result whenever it is evaluated.
     :param deletes_each_once: whether change data has a row once that several rows of the source delete.
     :param small_target_bytes: the largest target that is joined at once.
-    :param source_is_small: whether the source may be broadcast; None where that is not known yet.
+    :param source_is_small: whether the source may be broadcast; None if that is not known yet.
     :param bytes_left: size of the files that may have matches by the source's keys; None where these were not read.
     """
 

@@ -31,7 +31,7 @@ _DEFAULT_FILES = 1000
 #: What Spark's limits hold.
 _MOST_FILES, _MOST_BYTES = (1 << 31) - 1, (1 << 63) - 1
 _LATEST = "latest"
-#: Set by Spark's side beside ``withEventTimeOrder``: the column of the query's watermark; empty where the watermark is
+#: Set by Spark's side beside ``withEventTimeOrder``: the column of the query's watermark; empty if the watermark is
 #: on something else than one column of the table.
 EVENT_COLUMN = "headwater.eventTimeColumn"
 _SIZE = re.compile(r"(?i)\s*(\d+)\s*([kmgtp]?)(?:i?b)?\s*")
@@ -57,7 +57,7 @@ class Start(NamedTuple):
 
 class SourceOptions(NamedTuple):
     """The options of a stream's source. ``max_files`` and ``max_bytes`` a micro-batch; ``changes`` how it reads
-    changes, None where it reads rows.
+    changes, None if it reads rows.
     """
 
     reading: Reading

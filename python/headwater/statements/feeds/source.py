@@ -357,7 +357,7 @@ def _check_start(
 
 
 def _starting_version(table: StreamedTable, start: Start, statement: Statement) -> int | None:
-    """The version whose changes a new stream begins with; None where it begins with the newest snapshot.
+    """The version whose changes a new stream begins with; None if it begins with the newest snapshot.
 
     :raises HeadwaterError: ``DELTA_VERSION_NOT_FOUND``, ``DELTA_TIMESTAMP_INVALID`` and those of a time out of range.
     """

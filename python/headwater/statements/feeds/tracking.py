@@ -35,7 +35,7 @@ def definition_of(table: StreamedTable) -> VersionedDefinition:
 
 
 def schema_log(options: Options, table_id: str, statement: Statement) -> SchemaLog | None:
-    """The schema log that a reader's options name; None where they name none."""
+    """The schema log that a reader's options name; None if they name none."""
     location = options.get("schematrackinglocation") or options.get("schemalocation")
     if location is None or UNSAFE_RENAMES.of(statement):
         return None
@@ -46,7 +46,7 @@ def schema_log(options: Options, table_id: str, statement: Statement) -> SchemaL
 def tracked(
     request: OpenStreamRequest, snapshot: Snapshot, commits: Commits, statement: Statement
 ) -> VersionedDefinition | None:
-    """The definition that a stream's schema log says to read with; None where it has none, or no log.
+    """The definition that a stream's schema log says to read with; None if it has none, or no log.
 
     While a query is analysed, changes of the definition that follow each other at once are merged into the latest
     entry: it is read with the last of them, and all of them are let through together.
@@ -104,7 +104,7 @@ def begin(table: StreamedTable, version: int, last: int | None, statement: State
 
     :param version: the version from which the stream reads.
     :param last: the last version of a micro-batch that was planned before the stream had a schema log.
-    :raises HeadwaterError: ``DELTA_STREAMING_METADATA_EVOLUTION`` where that version has another definition than the
+    :raises HeadwaterError: ``DELTA_STREAMING_METADATA_EVOLUTION`` if that version has another definition than the
         stream reads with: it ends, and the next start reads with this one. Those of :func:`check_change`.
     """
     reading = definition_of(table)

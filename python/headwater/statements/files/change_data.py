@@ -71,7 +71,7 @@ def inserted_rows(schema: StructType, rows: Query) -> Query:
 
 
 def deleted_rows(schema: StructType, rows: Rows, condition: Expression, row_ids: Sequence[str] = ()) -> Query:
-    """Rows of files that are removed: as a ``delete`` where a condition is true, else as they are.
+    """Rows of files that are removed: as a ``delete`` if a condition is true, else as they are.
 
     :param schema: the table's.
     :param row_ids: the columns of row tracking, which change data does not have.

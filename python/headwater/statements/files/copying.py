@@ -72,7 +72,7 @@ def copy_bins(
     :param files: rows of ``snapshot.files``, which the bins' positions are of.
     :param target: the table as it will be; it has the columns that it has.
     :param arranged: for rows in another order: a query that keeps the rows of each task in it.
-    :raises HeadwaterError: ``DELTA_NUM_RECORDS_MISMATCH`` where a row would be lost.
+    :raises HeadwaterError: ``DELTA_NUM_RECORDS_MISMATCH`` if a row would be lost.
     """
     if not bins:
         return []

@@ -38,7 +38,7 @@ def advanced_identities(
     leaves: Sequence[tuple[tuple[str, ...], Any]],
     files: Sequence[WrittenFile],
 ) -> StructType | None:
-    """A table's schema after a job gave values to identity columns; None where it gave none.
+    """A table's schema after a job gave values to identity columns; None if it gave none.
 
     :param leaves: the columns that the files' statistics are of, in order.
     """

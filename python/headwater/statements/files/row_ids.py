@@ -20,7 +20,7 @@ from headwater.statements.files.rows import PARQUET_FIELD_ID, Target
 def with_row_ids(specification: WriteSpecification, hidden: HiddenColumns | None, target: Target) -> WriteSpecification:
     """A write job whose query has row ids and row commit versions after the table's columns.
 
-    :param hidden: the columns' names in data files; None where the query has none.
+    :param hidden: the columns' names in data files; None if the query has none.
     """
     if hidden is None:
         return specification

@@ -111,7 +111,7 @@ class Written:
     files: list[AddFile] = field(default_factory=list)
     changes: list[AddCDCFile] = field(default_factory=list)
     rows: int = 0
-    #: The table's schema with new high-water marks of identity columns; None where none was generated.
+    #: The table's schema with new high-water marks of identity columns; None if none was generated.
     schema: StructType | None = None
 
     @property

@@ -148,7 +148,7 @@ class _Attempts:
             self._known[path] = FooterStatistics(known.rows, merged)
 
     def _with_statistics(self, row: Mapping[str, Any]) -> AddFile | None:
-        """A file with its statistics; None where it has them already."""
+        """A file with its statistics; None if it has them already."""
         known = self._known[row["path"]]
         before = _parsed(row["stats"])
         columns = [(leaf.physical_path, leaf.type) for leaf in self._columns]

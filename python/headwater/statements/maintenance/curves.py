@@ -92,7 +92,7 @@ def copy_along(
     :param files: rows of ``snapshot.files``, which the bins' positions are of.
     :param file_size: in bytes.
     :returns: a copy for each bin, in their order.
-    :raises HeadwaterError: ``DELTA_NUM_RECORDS_MISMATCH`` where a row would be lost.
+    :raises HeadwaterError: ``DELTA_NUM_RECORDS_MISMATCH`` if a row would be lost.
     """
     alone = [number for number, each in enumerate(bins) if files_of(each.size, file_size) == 1]
     copies: dict[int, Copy] = {}

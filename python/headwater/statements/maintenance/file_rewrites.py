@@ -138,7 +138,7 @@ class _ByFooters(ABC):
 
     @abstractmethod
     def _test(self, snapshot: Snapshot) -> Callable[[pa.Schema], bool] | None:
-        """What tells it, asked with the schema that a file has; None where no file of a version can have it."""
+        """What tells it, asked with the schema that a file has; None if no file of a version can have it."""
 
     def files(self, snapshot: Snapshot) -> pa.Table:
         """The files; rows of ``snapshot.files``."""

@@ -196,7 +196,7 @@ class Run:
         return CommitAnswer(version=self.version, rows=[self.answer()])
 
     def next_batch(self) -> bool:
-        """Write one batch again; False where nothing is left to do."""
+        """Write one batch again; False if nothing is left to do."""
         request, statement = self._request, self._statement
         snapshot, choice = self._chosen()
         batch = next(batches(choice.bins, self._layout.settings.batch_size), None)

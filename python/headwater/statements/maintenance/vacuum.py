@@ -102,7 +102,7 @@ def vacuum(request: VacuumRequest, statement: Statement) -> CommitAnswer:
 class _Retention:
     """How long files stay, in milliseconds.
 
-    :param specified: what RETAIN says; None where the statement has none.
+    :param specified: what RETAIN says; None if the statement has none.
     :param configured: what the table's property says.
     """
 
@@ -325,7 +325,7 @@ def _state_path(snapshot: Snapshot) -> str:
 
 
 def last_vacuum(snapshot: Snapshot) -> int | None:
-    """The version up to which the last VACUUM has deleted what commits removed; None where that is not known, as with
+    """The version up to which the last VACUUM has deleted what commits removed; None if that is not known, as with
     the note of a table that was at this place before.
     """
     try:

@@ -189,7 +189,7 @@ def key_list(text: str) -> list[str]:
 
 @reads
 def asks_for_changes(request: AsksForChangesRequest, statement: Statement) -> ChangesForm | None:
-    """The form of the changes that a reader's options ask for; None where they ask for none.
+    """The form of the changes that a reader's options ask for; None if they ask for none.
 
     :raises HeadwaterError: as :func:`asked_form`.
     """
@@ -197,7 +197,7 @@ def asks_for_changes(request: AsksForChangesRequest, statement: Statement) -> Ch
 
 
 def asked_form(options: Options) -> ChangesForm | None:
-    """The form of changes that the options of a batch or of a stream ask for; None where they ask for none.
+    """The form of changes that the options of a batch or of a stream ask for; None if they ask for none.
 
     :raises HeadwaterError: ``DELTA_ILLEGAL_OPTION``, ``HEADWATER_CHANGELOG_AND_CHANGE_FEED``; those of
         :func:`key_list`.
@@ -368,7 +368,7 @@ def describe_feed(
 
 def _grouped(files: Sequence[ChangedFile], *, by_pairs: bool) -> Iterator[tuple[bool | None, list[ChangedFile]]]:
     """Groups of files: data files, then change data files, of which those of pairs may come apart. Each group with
-    whether its images are paired; None where it has none.
+    whether its images are paired; None if it has none.
     """
     groups: dict[bool | None, list[ChangedFile]] = {None: [], False: [], True: []}
     for file in files:

@@ -86,7 +86,7 @@ def compose(
 
     :param feed: the columns of the change feed.
     :param version: the one of them that is the commit's version.
-    :param paired: for each group whether its images are paired; None where it has none.
+    :param paired: for each group whether its images are paired; None if it has none.
     :param keys: columns by which those that are not are paired; none where no keys were given.
     :param in_order: whether the rows are sorted.
     """

@@ -109,7 +109,7 @@ def _bound(value: Any) -> str | None:
 
 @reads
 def aggregate(request: AggregateRequest, statement: Statement) -> AggregateAnswer | None:
-    """The rows of an aggregate where the log holds them exactly; None where it does not."""
+    """The rows of an aggregate where the log holds them exactly; None if it does not."""
     snapshot = open_same(request, statement, request.version)
     groups, outputs = request.groups, request.outputs
     note_read(snapshot.store, [decode(tree) for tree in request.filters])

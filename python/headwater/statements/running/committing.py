@@ -81,7 +81,7 @@ def for_session(txn: Transaction, statement: Statement) -> Transaction:
 
 
 def _row_predicate(statement: Statement, sql: str, schema: str) -> Predicate | None:
-    """A CHECK constraint as a predicate; None where it is not a condition over the values of one row."""
+    """A CHECK constraint as a predicate; None if it is not a condition over the values of one row."""
     try:
         condition = statement.condition(sql, schema_string(visible.for_reading(parse_schema(schema))))
     except Exception:  # such as a function that this session lacks; a cancelled statement ends at its next call

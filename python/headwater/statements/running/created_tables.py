@@ -74,7 +74,7 @@ def check_names(created: Sequence[CreatedTable], statement: Statement) -> None:
 def register(created: Sequence[CreatedTable], statement: Statement) -> None:
     """Give tables that are there now their names in the session catalog.
 
-    :raises HeadwaterError: ``HEADWATER_TRANSACTION_NOT_REGISTERED`` where that takes no entry of one.
+    :raises HeadwaterError: ``HEADWATER_TRANSACTION_NOT_REGISTERED`` if that takes no entry of one.
     """
     reasons, statements = [], []
     for table in created:

@@ -80,7 +80,7 @@ class _Look:
 class Hooks:
     """The hooks of one commit.
 
-    :raises HeadwaterError: ``HEADWATER_COMMIT_HOOK_NOT_USABLE`` where one is named that this Spark has not.
+    :raises HeadwaterError: ``HEADWATER_COMMIT_HOOK_NOT_USABLE`` if one is named that this Spark has not.
     """
 
     def __init__(self, txn: Transaction, statement: Statement) -> None:
@@ -95,8 +95,8 @@ class Hooks:
     def review(self, prepared: PreparedCommit) -> None:
         """Show a commit that is not made yet.
 
-        :raises HeadwaterError: ``HEADWATER_COMMIT_REFUSED`` where a hook refuses it;
-            ``HEADWATER_COMMIT_HOOK_NOT_USABLE`` where its function cannot be loaded.
+        :raises HeadwaterError: ``HEADWATER_COMMIT_REFUSED`` if a hook refuses it;
+            ``HEADWATER_COMMIT_HOOK_NOT_USABLE`` if its function cannot be loaded.
         """
         said = prepared.provenance
         commit = Commit(
@@ -257,7 +257,7 @@ def _lane(hook: Hook) -> _Lane:
 
 
 def wait_for_hooks(seconds: float) -> bool:
-    """Wait until the hooks were shown what they were to be; False where the time was not enough."""
+    """Wait until the hooks were shown what they were to be; False if the time was not enough."""
     end = time.monotonic() + seconds
     return not [lane for lane in list(_lanes.values()) if not lane.wait(end - time.monotonic())]
 
@@ -292,7 +292,7 @@ def _begin(hook: Hook, store: Store, snapshot: Snapshot, shown: int) -> None:
 
 
 def _position(hook: Hook, store: Store, snapshot: Snapshot) -> int | None:
-    """The last version of the table that the hook was shown; None where it is new to it."""
+    """The last version of the table that the hook was shown; None if it is new to it."""
     try:
         stored = json.loads(store.read(_path(hook, snapshot)))
         version = stored["version"] if stored["tableId"] == snapshot.metadata.id else None
@@ -312,7 +312,7 @@ def _path(hook: Hook, snapshot: Snapshot) -> str:
 
 
 def _commit(snapshot: Snapshot, version: int) -> Commit | None:
-    """A version as a hook sees it; None where the log no longer has it."""
+    """A version as a hook sees it; None if the log no longer has it."""
     directory = log_directory(snapshot.table_path)
     path = f"{directory}/{commit_name(version)}"
     try:

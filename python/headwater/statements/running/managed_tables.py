@@ -228,7 +228,7 @@ def properties_for(
 ) -> dict[str, str]:
     """The properties of a table that is created or replaced, with those that the catalog wants it to have.
 
-    :raises HeadwaterError: ``HEADWATER_CATALOG_PROPERTY_REQUIRED`` where the statement says otherwise.
+    :raises HeadwaterError: ``HEADWATER_CATALOG_PROPERTY_REQUIRED`` if the statement says otherwise.
     """
     if replaced is not None:
         before = replaced.metadata.configuration if replaced.is_catalog_managed else {}

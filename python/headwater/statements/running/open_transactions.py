@@ -78,7 +78,7 @@ class OpenTransaction:
         """The table at a path as this transaction sees it.
 
         :raises HeadwaterError: ``HEADWATER_NOT_IN_TRANSACTION`` for a table that a catalog manages;
-            ``HEADWATER_TRANSACTION_LOST`` where the transaction has ended.
+            ``HEADWATER_TRANSACTION_LOST`` if the transaction has ended.
         """
         if store.of_catalog:
             raise not_in_transaction("A statement about a table that a catalog manages", path)
@@ -180,7 +180,7 @@ class OpenTransaction:
             log.end()
 
     def close(self) -> bool:
-        """Take no more statements. False where it was closed already, by who ends it otherwise."""
+        """Take no more statements. False if it was closed already, by who ends it otherwise."""
         with self._lock:
             was_open, self.is_closed = not self.is_closed, True
         self.stop()
@@ -231,7 +231,7 @@ def begin(
 ) -> OpenTransaction:
     """Open a transaction; the caller tells the session.
 
-    :raises HeadwaterError: ``HEADWATER_TRANSACTION_NESTED`` where the session has one; as :func:`current`.
+    :raises HeadwaterError: ``HEADWATER_TRANSACTION_NESTED`` if the session has one; as :func:`current`.
     """
     if current(statement) is not None:
         raise HeadwaterError("HEADWATER_TRANSACTION_NESTED")
@@ -253,12 +253,12 @@ def _end_idle(statement: Statement) -> None:
 
 
 def known(statement: Statement) -> OpenTransaction | None:
-    """The session's transaction, idle or not; None where it has none that this process knows."""
+    """The session's transaction, idle or not; None if it has none that this process knows."""
     return _open.get(TRANSACTION.of(statement))
 
 
 def current(statement: Statement) -> OpenTransaction | None:
-    """The session's transaction; None where it has none.
+    """The session's transaction; None if it has none.
 
     :raises HeadwaterError: ``HEADWATER_TRANSACTION_LOST`` if there is none any more.
     """

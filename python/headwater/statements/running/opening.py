@@ -148,7 +148,7 @@ class SeenTable(Protocol):
 def open_same(seen: SeenTable, statement: Statement, version: int | None = None, limit: int = 0) -> Snapshot:
     """As :func:`open_snapshot`, for a table a statement has seen before: it must still be the same one.
 
-    :raises HeadwaterError: ``DELTA_TABLE_ID_MISMATCH`` where it was deleted and re-created meanwhile.
+    :raises HeadwaterError: ``DELTA_TABLE_ID_MISMATCH`` if it was deleted and re-created meanwhile.
     """
     snapshot = open_snapshot(seen.table, statement, version, limit)
     if seen.table_id is not None and seen.table_id != snapshot.metadata.id:

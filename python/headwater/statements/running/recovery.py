@@ -32,8 +32,8 @@ _LOOKS = 4
 def recover_commit(request: RecoverCommitRequest, statement: Statement) -> CommitAnswer:
     """The answer of the call that died, if the ``commit`` it was making is in the log.
 
-    :raises HeadwaterError: ``DELTA_COMMIT_NOT_MADE`` where it is not: the statement did nothing and can be run again;
-        ``HEADWATER_COMMIT_MAY_STAND`` where the store, or the catalog that manages the table, does not say.
+    :raises HeadwaterError: ``DELTA_COMMIT_NOT_MADE`` if it is not: the statement did nothing and can be run again;
+        ``HEADWATER_COMMIT_MAY_STAND`` if the store, or the catalog that manages the table, does not say.
     """
     commit = request.commit
     for _ in backoff.OF_LOOKS.tries(_LOOKS):
@@ -92,5 +92,5 @@ def _reset_version(data: bytes, path: str, statement: Statement) -> None:
 
 @reads
 def finish_maintenance(request: FinishMaintenanceRequest, statement: Statement) -> bool:
-    """Before the JVM ends: wait for checkpoints and checksums still being written; False where they take too long."""
+    """Before the JVM ends: wait for checkpoints and checksums still being written; False if they take too long."""
     return wait_for_maintenance(_LONGEST_MAINTENANCE_SECONDS)

@@ -67,7 +67,7 @@ def run_again_after_losses(
     :param waits_for_others: whether the first attempt waits for statements that lost; False for a statement that
         seldom makes others lose, or loses. A function is only called if there are such statements.
     :param retried: the conflicts after which the next attempt may succeed.
-    :param discards: whether what a lost attempt has written is deleted; False where the attempt itself sees to it.
+    :param discards: whether what a lost attempt has written is deleted; False if the attempt itself sees to it.
     :raises HeadwaterError: the last conflict, once ``spark.headwater.dml.retrySeconds`` have passed.
     """
     began = time.monotonic()

@@ -223,7 +223,7 @@ _TOGETHER: tuple[Collection[type], ...] = ({SetProperty}, {DropColumn}, {AddColu
 def check_same_schema(request: CheckSameSchemaRequest, statement: Statement) -> None:
     """ALTER TABLE … SET LOCATION: the other location must hold a table of the same columns.
 
-    :raises HeadwaterError: ``DELTA_SET_LOCATION_SCHEMA_MISMATCH``; ``DELTA_MISSING_DELTA_TABLE`` where it holds none.
+    :raises HeadwaterError: ``DELTA_SET_LOCATION_SCHEMA_MISMATCH``; ``DELTA_MISSING_DELTA_TABLE`` if it holds none.
     """
     if LOCATION_BYPASSES_CHECK.of(statement):
         return

@@ -39,9 +39,9 @@ def alter(
     """Change the definition of a table by one commit; no commit where the definition is as asked already.
 
     :param is_last: whether the statement is done with this commit; it must be possible to run again what comes before.
-    :param discards: whether what a lost attempt has written is deleted; False where the next one uses it.
+    :param discards: whether what a lost attempt has written is deleted; False if the next one uses it.
     :raises HeadwaterError: what the alteration raises; the last conflict, once ``spark.headwater.dml.retrySeconds``
-        have passed; ``DELTA_METADATA_CHANGED`` where a winner changed the same thing; the error condition of a row
+        have passed; ``DELTA_METADATA_CHANGED`` if a winner changed the same thing; the error condition of a row
         check that a row violates.
     """
     attempts = _Attempts(table, name, statement, alteration, is_last)

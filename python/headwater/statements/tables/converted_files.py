@@ -126,7 +126,7 @@ def _is_hidden_file(path: str) -> bool:
 
 
 def _of_stream(location: Location, tree: Tree, present: Mapping[str, object], statement: Statement) -> list[str] | None:
-    """The files that the log of a stream which wrote the folder has, None where there is no such log."""
+    """The files that the log of a stream which wrote the folder has, None if there is no such log."""
     numbers: dict[int, str] = {}
     for file in tree.files:
         folder, _, name = file.path.rpartition("/")

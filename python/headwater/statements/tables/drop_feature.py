@@ -104,7 +104,7 @@ def _check(asked: str, work: Work, truncates: bool) -> Feature:
         ``DELTA_FEATURE_DROP_NONREMOVABLE_FEATURE``, ``DELTA_FEATURE_DROP_DEPENDENT_FEATURE``,
         ``DELTA_FEATURE_DROP_HISTORY_TRUNCATION_NOT_ALLOWED``,
         ``DELTA_FEATURE_CAN_ONLY_DROP_CHECKPOINT_PROTECTION_WITH_HISTORY_TRUNCATION``;
-        ``DELTA_UNSUPPORTED_FEATURES_FOR_WRITE`` where another feature of the table prevents writing.
+        ``DELTA_UNSUPPORTED_FEATURES_FOR_WRITE`` if another feature of the table prevents writing.
     """
     snapshot = work.snapshot()
     present = supported_features(snapshot.protocol)
@@ -243,8 +243,8 @@ class _Drop:
     def truncate_history(self, prepared: bool) -> None:
         """Delete the versions that use the feature from the log.
 
-        :raises HeadwaterError: ``DELTA_FEATURE_DROP_WAIT_FOR_RETENTION_PERIOD`` where the feature was in use until now;
-            ``DELTA_FEATURE_DROP_HISTORICAL_VERSIONS_EXIST`` where it was within the retention.
+        :raises HeadwaterError: ``DELTA_FEATURE_DROP_WAIT_FOR_RETENTION_PERIOD`` if the feature was in use until now;
+            ``DELTA_FEATURE_DROP_HISTORICAL_VERSIONS_EXIST`` if it was within the retention.
         """
         snapshot = self.add_checkpoint()
         if prepared:

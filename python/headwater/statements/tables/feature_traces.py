@@ -164,7 +164,7 @@ class _Steps:
 class Removal:
     """How a feature is taken away.
 
-    :param feature: what its declaration says; None where nothing is taken away, as its preview keeps using all of it.
+    :param feature: what its declaration says; None if nothing is taken away, as its preview keeps using all of it.
     """
 
     feature: Feature | None = None

@@ -60,7 +60,7 @@ def show_columns(request: ShowColumnsRequest, statement: Statement) -> RowsAnswe
 
 
 def create_statement(snapshot: Snapshot, name: str, location: str | None) -> str:
-    """CREATE TABLE for a snapshot; ``name`` as SQL, ``location`` where it is no managed table's."""
+    """CREATE TABLE for a snapshot; ``name`` as SQL, ``location`` if it is no managed table's."""
     identities = {column.name: column for column in identity_columns(snapshot.schema)}
     columns = [_column(field, identities.get(field.name)) for field in snapshot.schema]
     columns += [

@@ -45,7 +45,7 @@ _NOBODY = -1
 class Mark(NamedTuple):
     """What a file of a batch that may not be in the table says.
 
-    :param after: the batch that the table's ``txn`` named; None where it named none.
+    :param after: the batch that the table's ``txn`` named; None if it named none.
     :param version: the table's version at that time; -1 where there was no table.
     """
 

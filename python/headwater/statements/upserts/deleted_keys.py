@@ -168,7 +168,7 @@ def _derived(parts: Sequence[str]) -> str:
 
 
 def newest(companion: Companion, statement: Statement) -> Snapshot | None:
-    """The companion's newest snapshot; None where nothing was ever deleted."""
+    """The companion's newest snapshot; None if nothing was ever deleted."""
     return open_if_there(companion.path, statement)
 
 
@@ -186,7 +186,7 @@ class Deletions(NamedTuple):
 
 
 def deletions_of(companion: Companion, table: Snapshot, statement: Statement) -> Deletions | None:
-    """What is remembered, for upserts into a version of the table; None where nothing is."""
+    """What is remembered, for upserts into a version of the table; None if nothing is."""
     named = binding.batch_named(table, companion.application)
     if named is None and not binding.may_have_expired(table):
         return None
@@ -236,7 +236,7 @@ def _insist(attempt: Callable[[], T], statement: Statement) -> T:
 def with_outdated(
     companion: Companion, remembered: Deletions | None, events: Events, rows: Rows, statement: Statement
 ) -> Query | None:
-    """The events, and whether each is older than the deletion of its key; None where nothing is remembered."""
+    """The events, and whether each is older than the deletion of its key; None if nothing is remembered."""
     if remembered is None or not _fits(companion, remembered.snapshot, events):
         return None
     names, keys = events.names, [Column(key.name) for key in events.keys]
@@ -356,7 +356,7 @@ class Remembering:
         """Have the deletions in the companion, to count once the table's ``txn`` names the number that is returned,
         directly after what it names in a version; None if there are none.
 
-        :param table: None where the batch creates the table.
+        :param table: None if the batch creates the table.
         """
         after = None if table is None else binding.batch_named(table, self.companion.application)
         if self.mark is not None and self.mark.after == after:

@@ -147,7 +147,7 @@ def events_of(
 
     :param rows: the columns of the rows.
     :param partitions: the names of the table's partition columns.
-    :param table: the columns that the table will have; None where the write creates it.
+    :param table: the columns that the table will have; None if the write creates it.
     :raises HeadwaterError: for keys, columns and expressions that cannot be; Spark's own error for an expression that
         does not resolve over the rows.
     """
@@ -348,7 +348,7 @@ def _no_null_key(events: Events) -> Expression:
 
 
 def _no_key_stored_as_null(events: Events) -> Expression | None:
-    """Spark writes some values of a partition column as null; None where no key is such a column."""
+    """Spark writes some values of a partition column as null; None if no key is such a column."""
     found = [
         (is_stored_as_null(Column(key.name)), Text(key.name))
         for key in events.keys

@@ -154,7 +154,7 @@ def with_ends(
     :param prepared: the events of the batch, one for each key and sequence.
     :param stored: :func:`starts_and_ends` of all stored rows with the keys of events.
     :param remembered: keys and sequence of the deletions of these keys before this batch.
-    :param table: the table's columns; None where there is no table.
+    :param table: the table's columns; None if there is no table.
     """
     names, columns = _Names(events), _values(events)
     keys, at = [Column(key.name) for key in events.keys], Column(names.at)
@@ -367,7 +367,7 @@ def _differs(
 def described(change: ChangeRequest, events: Events, name: str | None) -> ChangeRequest:
     """A resolved MERGE with what people know it by, and with what it depends on: all rows of its source's keys.
 
-    :param name: the table's name in the catalog; None where it is only a path.
+    :param name: the table's name in the catalog; None if it is only a path.
     """
     upsert = events.upsert
     keys = [format_name((key.name,)) for key in events.keys]

@@ -19,7 +19,7 @@ def check_table(upsert: Upsert, rows: StructType, table: StructType | None) -> N
     """Refuse rows and a table that do not go with the way of storing.
 
     :param rows: the columns of the rows that are stored.
-    :param table: the columns that the table will have; None where the write creates it.
+    :param table: the columns that the table will have; None if the write creates it.
     :raises HeadwaterError: ``HEADWATER_UPSERT_HISTORY_COLUMN_GIVEN``, ``HEADWATER_UPSERT_TABLE_HAS_HISTORY``.
     """
     brought = next((column.name for column in rows if column.name.lower() in (START.lower(), END.lower())), None)

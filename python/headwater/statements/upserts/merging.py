@@ -98,7 +98,7 @@ def _counts(at: Expression, stored: Expression) -> Expression:
 def described(change: ChangeRequest, events: Events, name: str | None) -> ChangeRequest:
     """A resolved MERGE with what people know it by: the table's name, the keys, the options' own expressions.
 
-    :param name: the table's name in the catalog; None where it is only a path.
+    :param name: the table's name in the catalog; None if it is only a path.
     """
     keys = [format_name((key.name,)) for key in events.keys]
     condition = " AND ".join(f"target.{key} = event.{key}" for key in keys)

@@ -23,7 +23,7 @@ class Criteria:
     condition is true with a new row.
 
     :param condition: SQL; None where ``using`` has the columns.
-    :param alias: the table's name in the condition; None where it has none of its own.
+    :param alias: the table's name in the condition; None if it has none of its own.
     """
 
     using: list[str]
@@ -37,7 +37,7 @@ def asks_to_replace(options: Options) -> bool:
 
 
 def replace_criteria(options: Options) -> Criteria | None:
-    """What the options ask; None where they ask for neither.
+    """What the options ask; None if they ask for neither.
 
     :raises HeadwaterError: ``DELTA_INCOMPATIBLE_DATAFRAME_OPTIONS``, ``DELTA_ILLEGAL_OPTION``.
     """

@@ -346,7 +346,7 @@ def evolve_metadata(
 ) -> None:
     """Give the table the columns the data brings, where the write may do that.
 
-    :raises HeadwaterError: ``DELTA_SCHEMA_CHANGED_SINCE_ANALYSIS_OF_WRITE`` where it may not, and the data brings a
+    :raises HeadwaterError: ``DELTA_SCHEMA_CHANGED_SINCE_ANALYSIS_OF_WRITE`` if it may not, and the data brings a
         column that the table does not have, or no longer.
     """
     table = snapshot.schema
@@ -367,7 +367,7 @@ def evolve_metadata(
 
 
 def described_with(snapshot: Snapshot, schema: StructType) -> TableDescription | None:
-    """The table with another schema, for the analysis of a statement that gives it this one; None where it has it."""
+    """The table with another schema, for the analysis of a statement that gives it this one; None if it has it."""
     if schema == snapshot.schema:
         return None
     configuration = snapshot.metadata.configuration

@@ -168,7 +168,7 @@ def _copy_others(
 def replace_where(statement: Statement, snapshot: Snapshot, predicate: str) -> Overwrite:
     """The rows a predicate holds for; Spark's own error for one that is no condition over the table.
 
-    :raises HeadwaterError: ``DELTA_NON_PARTITION_COLUMN_REFERENCE`` where the session allows only partition columns.
+    :raises HeadwaterError: ``DELTA_NON_PARTITION_COLUMN_REFERENCE`` if the session allows only partition columns.
     """
     condition = statement.condition(predicate, schema_string(visible.for_reading(snapshot.schema)))
     any_column = REPLACES_BY_ANY_COLUMN.of(statement)
@@ -199,7 +199,7 @@ def row_checks(overwrite: Overwrite, statement: Statement) -> list[tuple[Check, 
 
 
 def _partitions_predicate(snapshot: Snapshot, written: Iterable[AddFile]) -> Predicate | None:
-    """The partitions written to, as a predicate; None where nothing was written."""
+    """The partitions written to, as a predicate; None if nothing was written."""
     combinations = {tuple(sorted(file.partition_values.items())) for file in written}
     fields = {field.physical_name: field for field in snapshot.definition.partition_fields}
     alternatives = [And(tuple(_equals(fields[name], text) for name, text in c)) for c in combinations]

@@ -75,7 +75,7 @@ class Upsert:
 def asked(options: Options) -> bool:
     """Whether the options ask for an upsert.
 
-    :raises HeadwaterError: ``HEADWATER_UPSERT_WITHOUT_KEYS`` where they have an option that needs the keys.
+    :raises HeadwaterError: ``HEADWATER_UPSERT_WITHOUT_KEYS`` if they have an option that needs the keys.
     """
     if KEYS.lower() in options:
         return True
