@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from headwater.protocol.properties import PROPERTIES, canonical_name
 from headwater.sql import elsewhere
 from headwater.tables import DeltaTable
 from support.documents import pages
@@ -49,3 +50,36 @@ def test_no_method_that_exists_is_called_missing() -> None:
         if name in methods
     ]
     assert not found
+
+
+#: What is called a table's property: names in code, but those of modules.
+_PROPERTY = re.compile(r"[`'](delta\.(?!tables\b|exceptions\b|connect\b)[A-Za-z]+(?:\.[A-Za-z]+)*)[`']")
+_WITHOUT_EFFECT = re.compile(r"\bno effect\b|\brecorded for other engines\b|\bnot used\b")
+
+
+def _sentences() -> list[tuple[str, str]]:
+    """Those of all pages, with the page's name; a row of a table is one."""
+    return [
+        (page.name, sentence)
+        for page in pages()
+        for paragraph in re.split(r"\n\n|\n(?=[-|])", page.read_text("utf-8"))
+        for sentence in re.split(r"(?<=\.)\s", paragraph)
+    ]
+
+
+def test_properties_that_pages_name_can_be_set() -> None:
+    found = {name for _, sentence in _sentences() for name in _PROPERTY.findall(sentence)}
+    assert len(found) > 20
+    for name in found:
+        assert canonical_name(name) == name  # it raises an error for a name that it does not know
+
+
+def test_properties_without_effect_are_those_that_nothing_reads() -> None:
+    claims = [
+        (page, name)
+        for page, sentence in _sentences()
+        if _WITHOUT_EFFECT.search(sentence)
+        for name in _PROPERTY.findall(sentence)
+    ]
+    assert len(claims) > 2
+    assert [(page, name) for page, name in claims if PROPERTIES[name].unused is None] == []

@@ -1,8 +1,9 @@
 """Manifests and manifest lists of Iceberg, format version 2.
 
-Owns the entries of data files as bytes, the files that hold them, and the records of manifest lists. Follows the
-chapters "Manifests" and "Manifest Lists" of Iceberg's specification. Entries have their sequence numbers in themselves
-and do not inherit them; the number of rows stands before the partition, so that neither needs the partition's types.
+Owns the entries of data files, the content of the files that hold them, and the records of manifest lists, all as
+bytes: :mod:`headwater.iceberg.conversion` writes the files. Follows the chapters "Manifests" and "Manifest Lists" of
+Iceberg's specification. Entries have their sequence numbers in themselves and do not inherit them; the number of rows
+stands before the partition, so that neither needs the partition's types.
 """
 
 from __future__ import annotations

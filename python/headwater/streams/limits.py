@@ -1,7 +1,7 @@
 """Rate limits: how many files the next micro-batch takes.
 
 Owns the two limits and their rule: a file is taken while both have room before it, so the file that crosses a limit is
-taken, and a micro-batch never stays empty for a limit.
+taken, and a micro-batch never stays empty for a limit. :mod:`headwater.streams.source` applies them.
 """
 
 from __future__ import annotations

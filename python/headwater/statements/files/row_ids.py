@@ -1,7 +1,9 @@
 """Row ids in data files: the hidden columns by which rewritten rows keep their identity.
 
-Owns the two columns that follow the table's own in a job that writes rows of the table again. Follows the protocol's
-chapter "Row Tracking": a null means that the row's id, or its commit version, is the one that its file gives it.
+Owns the two columns that follow the table's own in a job that writes rows of the table again. Whether a job has them is
+decided by what writes it: :mod:`headwater.statements.dml.rewrite` for DML, and
+:mod:`headwater.statements.files.copied_rows` for rows that are only copied. Follows the protocol's chapter "Row
+Tracking": a null means that the row's id, or its commit version, is the one that its file gives it.
 """
 
 from __future__ import annotations
