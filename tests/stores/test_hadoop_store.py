@@ -102,7 +102,7 @@ def test_the_table_of_the_docs_has_each_scheme_and_its_connector():
     told = {scheme: row for row in rows for scheme in re.findall(r"`([a-z0-9]+):`", row[0])}
     assert set(told) == set(SCHEMES)
     for scheme, (_, promise, connector, ran) in told.items():
-        assert (SCHEMES[scheme].promise is Promise.NONE) == promise.strip().startswith("none: "), scheme
+        assert (SCHEMES[scheme].promise is Promise.NONE) == promise.strip().startswith("read only: "), scheme
         assert ran.strip(), scheme
         for artifact in re.findall(r"[a-z.]+:([a-z-]+)", SCHEMES[scheme].connector):
             assert f"`{artifact}`" in connector, scheme
