@@ -574,7 +574,7 @@ def test_a_full_disk_gets_room(tmp_path, statement, monkeypatch, caplog):
     assert run(model.path, statement, hours="1") == [f"file:{model.path}"]
     assert not (model.path / "left").exists()
     assert [actions(model.path, 1, "commitInfo")[0]["operation"]] == ["VACUUM END"]
-    assert "the disk is full, so that the history will not have VACUUM START" in caplog.text
+    assert "the disk is full, so the history will not contain VACUUM START" in caplog.text
 
     def broken(store, path, data):
         raise OSError(errno.EIO, "Input/output error", path)

@@ -348,7 +348,7 @@ def test_the_log_of_a_stream_says_which_files_there_are(tmp_path):
     assert sorted(added(path)) == ["b", "c%20d"]
     os.rename(path / "_delta_log", tmp_path / "log")
     (path / "b").unlink()
-    refused("HEADWATER_CONVERT_FILE_NOT_USABLE", path, words=(str(path / "b"), "gone"))
+    refused("HEADWATER_CONVERT_FILE_NOT_USABLE", path, words=(str(path / "b"), "does not exist"))
     put(path / "b", id=[1])
     (log / "2").write_text("v1\n" + json.dumps({"path": "file:/elsewhere/f", "isDir": False, "action": "add"}))
     refused("HEADWATER_CONVERT_FILE_NOT_USABLE", path, words=("elsewhere",))
