@@ -239,7 +239,7 @@ def _named(text: str | None) -> str:
 
 
 def _display() -> Show:
-    """Of the notebook, or of the terminal; nothing if there is neither."""
+    """Of the notebook, or of the terminal; nothing if the session has no display."""
     if _is_notebook():
         return _Cell()
     return _terminal if sys.stderr.isatty() else lambda works: None

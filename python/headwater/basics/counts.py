@@ -53,7 +53,7 @@ def level(name: str, number: int) -> None:
 
 
 def take() -> dict[str, dict[str, int]] | None:
-    """The counts and levels since the last call; None if there are none."""
+    """The counts and levels since the last call; None if nothing was counted."""
     if not _counted and not _levels:
         return None
     with _lock:

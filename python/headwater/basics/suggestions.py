@@ -22,7 +22,7 @@ def nearest(name: str, known: Iterable[str], most: int = 1) -> list[str]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A sentence to append to another, which names the most similar known name; empty if there is none."""
+    """A sentence to append to another, which names the most similar known name; empty if no name is similar."""
     return "".join(f" Did you mean {other}?" for other in nearest(name, known))
 
 

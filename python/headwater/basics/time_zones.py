@@ -16,7 +16,7 @@ _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))
 def time_zone_of(name: str) -> tzinfo:
     """The zone of a name: a region, ``Z``, ``UTC``, or an offset like ``+01:00`` or ``GMT+8``.
 
-    :raises ValueError: if there is none.
+    :raises ValueError: no such time zone.
     """
     if name.upper() in ("Z", "UTC", "GMT", "UT", "ETC/UTC"):
         return timezone.utc

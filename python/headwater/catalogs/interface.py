@@ -43,7 +43,7 @@ class StagedCommit:
 class Ratified:
     """A catalog's answer: the newest version of a table, and the commits that it still has on record.
 
-    The commits have no gaps. All versions before the first of them are published, and if there are none, all are.
+    The commits have no gaps. All versions before the first of them are published; without such commits, all are.
     """
 
     latest: int

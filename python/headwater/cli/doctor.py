@@ -480,7 +480,7 @@ def _local(path: str) -> Iterator[Finding]:
 
 
 def _promise(store: object, probe: Path, kind: str) -> Finding:
-    """Whether a file is created only if there is none."""
+    """Whether a file is created only if it does not exist."""
     from headwater.basics.errors import HeadwaterError
 
     where = f"{probe.parent} ({kind})"

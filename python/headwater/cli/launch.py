@@ -88,7 +88,7 @@ def jar_path() -> Path:
 
 
 def _spark_jars() -> Path | None:
-    """The ``jars`` folder of the Spark that commands start; None if there is none, as beside ``pyspark-client``."""
+    """The ``jars`` folder of the Spark that commands start; None without a Spark, as beside ``pyspark-client``."""
     try:
         jars = spark_home() / "jars"
     except RuntimeError:

@@ -47,7 +47,7 @@ def version_together(newest: Snapshot, pinned: Sequence[Snapshot], since: int) -
     :param newest: of the table.
     :param pinned: the versions of other tables that are read.
     :param since: when the first of these was read, in milliseconds since the epoch.
-    :raises HeadwaterError: ``HEADWATER_TRANSACTION_VERSIONS_APART`` if there is none.
+    :raises HeadwaterError: ``HEADWATER_TRANSACTION_VERSIONS_APART`` if no version fits.
     """
     version, others = newest.version, {snapshot.table_path: snapshot for snapshot in pinned if _has_moved(snapshot)}
     for number, made in _groups_of(newest, since) if others else ():

@@ -1,4 +1,4 @@
-"""The change data of several statements on one table, combined into that of one commit.
+"""The change data of several statements on one table, combined into the change data of one commit.
 
 Owns which rows such a commit has to record, and which statements cannot be part of it. Follows the protocol's chapter
 "Add CDC File": where a commit has change data files, readers of the change feed read nothing else of it.

@@ -52,7 +52,7 @@ class DataFile(NamedTuple):
 
     :param path: relative to the table, not URL-encoded.
     :param values: partition values by column, as a log of Delta has them.
-    :param deleted: the positions of its deleted rows; None if there are none.
+    :param deleted: the positions of its deleted rows; None if no row is deleted.
     """
 
     path: str
@@ -73,7 +73,7 @@ class Snapshot(NamedTuple):
 
 
 def metadata_file(store: Store, table: str) -> str | None:
-    """The newest metadata file in the folder of a table; None if there is none.
+    """The newest metadata file in the folder of a table; None if the folder has no such file.
 
     Tables without a catalog number their files ``v<n>``, and the newest one counts, even if the hint names an older
     one. Catalogs have names and numbers of their own, so these cannot be compared with the others.

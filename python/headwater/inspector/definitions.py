@@ -67,7 +67,7 @@ def definitions_in(data: bytes, path: str) -> ParsedActions:
 
 
 def protocol_changes(before: Protocol | None, after: Protocol) -> list[dict[str, Any]]:
-    """Each difference of two protocols; the whole one if there was none before."""
+    """Each difference of two protocols; the whole one if there was no protocol before."""
     found = changes(versions(before), versions(after))
     listed = [change("set", _VERSIONS[name], None, value) for name, value in found.added.items()]
     listed += [change("changed", _VERSIONS[name], *values) for name, values in found.changed.items()]

@@ -156,7 +156,7 @@ def _what_may_go(
     files: list[FileInfo], listing: LogListing, snapshot: Snapshot, version: int
 ) -> tuple[CheckpointFiles | None, list[FileInfo]]:
     """The newest checkpoint of a version or before that can be read, and that the log goes on from without gap; and
-    the files it stands in for. It is not read if there are none.
+    the files it stands in for. The checkpoint is not read if it stands in for no files.
     """
     for checkpoint in listing.checkpoints:
         needed = range(checkpoint.version, snapshot.version + 1)

@@ -102,7 +102,7 @@ class ColumnCache:
         self._total, self._allowance = 0, 0
 
     def read(self, digest: str, schema: pa.Schema, rows: int | None) -> pa.Table | None:
-        """The table of an entry, mapped; None if there is none.
+        """The table of an entry, mapped; None if the entry does not exist.
 
         :param rows: how many rows it must have; None: any number.
         """
@@ -221,7 +221,7 @@ class FileColumns:
         self._identity = identity
 
     def read(self, name: str, schema: pa.Schema, rows: int | None = None) -> pa.Table | None:
-        """The table that was kept under a name, mapped; None if there is none of this schema and length."""
+        """The table that was kept under a name, mapped; None if no entry has this schema and length."""
         return self._cache.read(self._digest(name), schema, rows)
 
     def write(self, name: str, table: pa.Table) -> pa.Table | None:

@@ -120,7 +120,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def commit_info_of(data: bytes) -> dict[str, Any] | None:
-    """The commitInfo of a commit's content without parsing the rest of it, None if there is none.
+    """The commitInfo of a commit's content without parsing the rest of it, None if it has no commitInfo.
 
     Only lines that mention the word are parsed, so that this is cheap for commits of many files; damaged lines are
     passed over, since provenance is not part of the table's state.

@@ -349,7 +349,7 @@ def record_of(table_path: str, store: Store, group: Group) -> Group | None:
 
 
 def published_version(store: Store, group_id: str, path: str, since: int) -> int | None:
-    """The version of a table that is its commit of a group; None if there is none of ``since`` or after."""
+    """The version of a table that is its commit of a group; None if no version from ``since`` on is."""
     found = _commit_of(store, group_id, path, listed(store, path, since)[0])
     return None if found is None else found[0]
 

@@ -119,7 +119,7 @@ class LogSegment:
 
 
 def read_last_checkpoint(table_path: str, store: Store) -> LastCheckpoint | None:
-    """The hint of the newest checkpoint; None if there is none or it is damaged, which is logged once a table."""
+    """The hint of the newest checkpoint; None if it is missing or damaged, which is logged once a table."""
     path = f"{log_directory(table_path)}/{LAST_CHECKPOINT}"
     try:
         content = orjson.loads(store.read(path))

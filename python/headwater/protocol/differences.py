@@ -41,7 +41,7 @@ class Column(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """What a column was and what it is; None if there was or is none."""
+    """What a column was and what it is; None if it did not exist, or does not."""
 
     before: Column | None
     after: Column | None

@@ -40,7 +40,7 @@ T = TypeVar("T")
 class TableDefinition:
     """A table's protocol and metadata at one version.
 
-    :param clustering_domain: the live domain that names the clustering columns; None if there is none. Definitions
+    :param clustering_domain: the live domain that names the clustering columns; None without such a domain. Definitions
         are equal without it: it decides where rows lie, and not what a file means.
     """
 

@@ -325,7 +325,7 @@ def _like(x: Bounds, pattern: str, escape: str, outcome: Outcome) -> Mask:
 
 
 def _successor(prefix: str) -> str | None:
-    """The smallest string after all that start with ``prefix``; ``None`` if there is none."""
+    """The smallest string after all that start with ``prefix``; ``None`` if no string is greater."""
     for i in range(len(prefix) - 1, -1, -1):
         code = ord(prefix[i])
         if code < 0x10FFFF:

@@ -164,7 +164,7 @@ def schema_mismatch(table: StructType, data: StructType) -> list[str]:
 
 
 def unknown_columns_error(table: StructType, data: StructType) -> HeadwaterError | None:
-    """The error for columns, at any depth, that data brings and the table lacks; None if there are none."""
+    """The error for columns, at any depth, that data brings and the table lacks; None if it lacks none of them."""
     return schema_mismatch_error(table, data) if _lacks_columns(table, data) else None
 
 

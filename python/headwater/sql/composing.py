@@ -490,5 +490,5 @@ def select(
 
 
 def where(rows: Rows, condition: Expression | None) -> Rows:
-    """The rows for which a condition is true; all of them if there is none."""
+    """The rows for which a condition is true; all of them if no condition is given."""
     return rows if condition is None else Select((STAR,), rows, condition)

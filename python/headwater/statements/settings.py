@@ -28,7 +28,7 @@ T = TypeVar("T")
 class Setting(Generic[T]):
     """A setting. A name with a dot at its end, or with ``<…>``, stands for all that begin so.
 
-    :param default: as a user would write it; empty if there is none.
+    :param default: as a user would write it; empty if it has no default.
     :param parse: the value of a text; it raises ``ValueError`` for one that is no value: it must be ``expected``.
     :param value: what counts where a session does not set it.
     """

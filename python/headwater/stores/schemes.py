@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 
 class Promise(Enum):
-    """How a file is created only if there is none; the value says what the server is asked to keep."""
+    """How a file is created only if it does not exist; the value says what the server is asked to keep."""
 
     #: The name node renames a file where nothing has the new name, or refuses.
     NAME_NODE = "a rename that does not replace"

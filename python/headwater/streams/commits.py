@@ -73,7 +73,7 @@ class StreamCommit:
 
     @property
     def removed(self) -> str | None:
-        """The path of a file that it removes by a change of data; None if there is none."""
+        """The path of a file that it removes by a change of data; None if it removes no file so."""
         return self._changing[1]
 
     @cached_property

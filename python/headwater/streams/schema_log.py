@@ -123,12 +123,12 @@ class SchemaLog:
         return found
 
     def latest(self) -> Entry | None:
-        """The entry in force; None if there is none yet."""
+        """The entry in force; None if no entry is in force yet."""
         numbers = self.numbers()
         return self.entry(numbers[-1]) if numbers else None
 
     def previous(self) -> Entry | None:
-        """The entry that was in force before the latest; None if there was none."""
+        """The entry that was in force before the latest; None if the latest is the first."""
         numbers = self.numbers()
         number = self._before(numbers)
         return self.entry(number) if number in numbers else None

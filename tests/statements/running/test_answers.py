@@ -18,7 +18,7 @@ _UPDATE = Provenance("UPDATE", metrics={"numUpdatedRows": "2", "numAddedFiles": 
 
 @pytest.fixture
 def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setattr(answers, "_TERMINAL", str(tmp_path / "terminal"))
+    monkeypatch.setattr(answers, "TERMINAL", str(tmp_path / "terminal"))
     before = dict(start_settings._given)
     start_settings.take({start_settings.PROGRESS: "true"})
     yield tmp_path / "terminal"

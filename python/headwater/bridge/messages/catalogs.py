@@ -33,7 +33,7 @@ class FindInCatalogRequest(Request, kw_only=True):
 class FoundInCatalog(Answer, kw_only=True):
     """What a catalog has of a table.
 
-    :param location: where it is; None if there is none.
+    :param location: where it is; None if it has no location.
     :param managed: whether the catalog manages it.
     :param options: what it is reached with: credentials, as settings of Hadoop, and what the handler calls it.
     """

@@ -67,7 +67,7 @@ class ChangeRequest(Request, kw_only=True):
     :param source_bytes: the source's size by Spark's estimate, before it is optimised, but at least what the rows take
         that the source may multiply to.
     :param source_is_scan: whether the source only reads files, so that reading it again costs little.
-    :param condition: the number of the condition; None if there is none.
+    :param condition: the number of the condition; None if it has no condition.
     :param condition_deterministic: whether it is true for the same rows whenever it is evaluated.
     :param condition_text: the condition as the user wrote it.
     :param condition_columns: the target's columns that it is about.

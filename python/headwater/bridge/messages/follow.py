@@ -93,7 +93,7 @@ class StreamEndRequest(Request, kw_only=True):
 class StreamEndAnswer(Answer, kw_only=True):
     """Where the next micro-batch ends.
 
-    :param offset: its last offset, which is the start where there is nothing to read; None if there is none at all.
+    :param offset: its last offset, which is the start where there is nothing to read; None if it has no offset at all.
     :param size_in_bytes: of its files, before filters.
     :param metrics: how far the stream is behind, by the names of the query's progress.
     """

@@ -271,7 +271,7 @@ class ChangesAnswer(Answer, kw_only=True):
     :param version: the last of them.
     :param schema: the table's columns and those that say what changed and when.
     :param file_schema: the columns that a relation of a group has.
-    :param position_column: the one of them that is a row's position in its file; None if there is none.
+    :param position_column: the one of them that is a row's position in its file; None without such a column.
     :param query: the rows with ``schema``, as SQL over the groups' relations; None if they are those of the groups.
     :param table_schema: the table's columns as the log has them.
     :param most_files_checked: a scan of more files begins without ``check_change_files``.

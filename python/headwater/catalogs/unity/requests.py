@@ -99,7 +99,7 @@ class Api:
     def call(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, query: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
-        """The answer's JSON object; empty if there is none.
+        """The answer's JSON object; empty if the answer has no such object.
 
         :param path: below the interface's prefix, its parts escaped (:func:`escaped`).
         :raises CatalogFailure: as the module promises.

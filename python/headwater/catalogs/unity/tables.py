@@ -207,7 +207,7 @@ class UnityCatalog:
         self.api.call("POST", f"{self._path(schema, table)}/rename", {"new-name": new_name})
 
     def drop(self, schema: str, table: str) -> bool:
-        """Drop a table; False if there is none."""
+        """Drop a table; False if it does not exist."""
         try:
             self.api.call("DELETE", self._path(schema, table))
         except NotFound:

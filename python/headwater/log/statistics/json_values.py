@@ -28,7 +28,7 @@ Reader = Callable[[list[str]], list[list[Any]]]
 
 
 def values_of(texts: Sequence[str | None], wanted: Mapping[JsonPath, Any]) -> dict[JsonPath, list[Any]]:
-    """For each path the value in every text, None if there is none or the text is missing or damaged.
+    """For each path the value in every text, None if it has no value there, or is missing or damaged.
 
     :param wanted: the paths, with the Python type their values mostly have (``int | None``); a value may be of
         another type nevertheless. ``Decimal`` in a type asks for numbers with all their digits.
@@ -69,7 +69,7 @@ def _dictionary_reader(paths: Sequence[JsonPath], exact: bool) -> Reader:
 
 
 def _objects(known: dict[JsonPath, list[Any]], path: JsonPath) -> list[Any]:
-    """The objects at a path in each document, empty ones if there are none; each path is walked once."""
+    """The objects at a path in each document, empty ones if it has no object there; each path is walked once."""
     if path not in known:
         outer = _objects(known, path[:-1])
         known[path] = [v if type(v := each.get(path[-1])) is dict else _EMPTY for each in outer]

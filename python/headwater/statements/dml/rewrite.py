@@ -390,5 +390,5 @@ class _Levels:
 
 
 def rows_where(rows: Rows, condition: int | None) -> Rows:
-    """The rows for which a condition of the statement, by its number, is true; all of them if there is none."""
+    """The rows for which a condition of the statement, by its number, is true; all of them without a condition."""
     return where(rows, None if condition is None else Resolved(condition))

@@ -30,7 +30,7 @@ _FEW = 1000
 #: ``footers-of-source``), but in 0.3 s where each takes a request of 10 ms, which is as long as a query takes.
 _FEW_FILES = 32
 
-#: The least and the greatest value as text, None if there is none.
+#: The least and the greatest value as text, None if it has no value.
 _Bounds = tuple[str | None, str | None]
 
 

@@ -153,7 +153,7 @@ def _list(text: str) -> list[Any] | None:
 def merged(cubes: Sequence[Cube], new: int, largest: int) -> list[Cube]:
     """The cubes that are laid out again, together with new files.
 
-    :param new: the size of the new files in bytes; 0 if there are none.
+    :param new: the size of the new files in bytes; 0 without new files.
     :param largest: a cube of so many bytes is never merged.
     """
     left = sorted((cube for cube in cubes if cube.size < largest), key=lambda cube: cube.size)

@@ -152,7 +152,7 @@ def _with_pairs(rows: Query) -> Query:
 
 
 def _is_pair(place: str) -> Expression:
-    """Whether a row and the one at a place are the two images of a pair; null if there is none."""
+    """Whether a row and the one at a place are the two images of a pair; null if no row is at that place."""
     same = [equal(column, Column(f"{place}_{column.name}")) for column in (_VERSION, Column("pair"))]
     return infix("AND", *same)
 

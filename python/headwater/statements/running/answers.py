@@ -16,8 +16,8 @@ from headwater.transaction.commit_info import Provenance
 
 #: The operations that the history calls so. A stream, or maintenance after a commit, would write into the prompt.
 _ABOUT_ROWS = frozenset({"DELETE", "MERGE", "UPDATE", "WRITE"})
-#: Of this process: Spark's side reads its standard output.
-_TERMINAL = "/dev/tty"
+#: The terminal that started Spark, of which this process has only the name: Spark's side reads its standard output.
+TERMINAL = "/dev/tty"
 
 
 def say_what_it_did(statement: Statement, provenance: Provenance, version: int) -> None:
@@ -25,5 +25,5 @@ def say_what_it_did(statement: Statement, provenance: Provenance, version: int) 
     if provenance.operation not in _ABOUT_ROWS or start_settings.under(start_settings.PROGRESS).get("") != "true":
         return
     did = ", ".join([f"version {version}", *effects(provenance.metrics)])
-    with contextlib.suppress(OSError), open(_TERMINAL, "w", encoding="utf-8", errors="replace") as terminal:
+    with contextlib.suppress(OSError), open(TERMINAL, "w", encoding="utf-8", errors="replace") as terminal:
         terminal.write(f"{printable(statement.title)}: {did}\n")

@@ -148,7 +148,7 @@ class OpenTransaction:
             self._created[_name(created.identifier, exact=exact)] = created
 
     def created_as(self, identifier: Sequence[str], *, exact: bool) -> CreatedTable | None:
-        """The table of a name that it creates; None if there is none."""
+        """The table of a name that it creates; None if it creates no table of that name."""
         with self._lock:
             return self._created.get(_name(identifier, exact=exact))
 
@@ -260,7 +260,7 @@ def known(statement: Statement) -> OpenTransaction | None:
 def current(statement: Statement) -> OpenTransaction | None:
     """The session's transaction; None if it has none.
 
-    :raises HeadwaterError: ``HEADWATER_TRANSACTION_LOST`` if there is none any more.
+    :raises HeadwaterError: ``HEADWATER_TRANSACTION_LOST`` if it is not known any more.
     """
     if not TRANSACTION.of(statement):
         return None

@@ -76,7 +76,7 @@ def note_read(store: Store, predicates: Sequence[Predicate] = ()) -> None:
 
 
 def open_if_there(table: str, statement: Statement) -> Snapshot | None:
-    """The newest snapshot of a table; None if there is none. Asks the store no more than that."""
+    """The newest snapshot of a table; None if the table does not exist. Asks the store no more than that."""
     try:
         return open_snapshot(table, statement)
     except HeadwaterError as error:

@@ -13,6 +13,7 @@ from headwater.basics.running_work import Job, Watch, terminal_line
 from headwater.bridge.messages.progress import ShowJobsRequest
 from headwater.bridge.statement import Statement
 from headwater.statements.calls import reads
+from headwater.statements.running.answers import TERMINAL
 
 #: One JVM has one shell, and one process of these.
 _WATCH = Watch()
@@ -39,11 +40,9 @@ def show_jobs(request: ShowJobsRequest, statement: Statement) -> str | None:
 
 
 def _width() -> int:
-    """The columns of the terminal that started Spark but the last one, in which a terminal would begin another line.
-    This process has no other hold of it than its name.
-    """
+    """The columns of the terminal that started Spark but the last one, in which a terminal would begin another line."""
     try:
-        with open("/dev/tty", encoding="utf-8") as terminal:
+        with open(TERMINAL, encoding="utf-8") as terminal:
             columns = os.get_terminal_size(terminal.fileno()).columns
     except OSError:
         columns = 0

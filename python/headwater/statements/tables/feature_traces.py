@@ -517,7 +517,7 @@ def _check_shapes(work: Work) -> bool:
 
 
 def _shape(metadata: Metadata) -> str | None:
-    """A column of a type GEOMETRY or GEOGRAPHY, at any depth; None if there is none."""
+    """A column of a type GEOMETRY or GEOGRAPHY, at any depth; None if the schema has no such column."""
     found = next(FEATURES["geospatial"].columns_with_types(metadata.schema), None)
     return None if found is None else format_name(found)
 

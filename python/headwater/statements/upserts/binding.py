@@ -148,7 +148,7 @@ def _mask(values: Sequence[bool]) -> pa.BooleanArray:
 
 
 def batch_named(table: Snapshot, application: str) -> int | None:
-    """The batch that a version's ``txn`` names, expired or not; None if there is none."""
+    """The batch that a version's ``txn`` names, expired or not; None if it names no batch."""
     found = table.state.transactions.get(application)
     return None if found is None else found.version
 

@@ -262,7 +262,7 @@ def with_outdated(
 def all_deletions(
     companion: Companion, remembered: Deletions | None, events: Events, statement: Statement
 ) -> Query | None:
-    """All deletions: keys and sequence, under the events' names; None if there are none."""
+    """All deletions: keys and sequence, under the events' names; None if nothing was deleted."""
     if remembered is None or not _fits(companion, remembered.snapshot, events):
         return None
     return _deletions(companion, remembered, events, statement)
@@ -354,7 +354,7 @@ class Remembering:
 
     def bind(self, table: Snapshot | None) -> int | None:
         """Have the deletions in the companion, to count once the table's ``txn`` names the number that is returned,
-        directly after what it names in a version; None if there are none.
+        directly after what it names in a version; None if it has no columns.
 
         :param table: None if the batch creates the table.
         """
