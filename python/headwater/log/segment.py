@@ -196,6 +196,21 @@ def first_id(table_path: str, store: Store) -> str | None:
     return None if metadata is None else metadata.id
 
 
+def sets_id(table_path: str, store: Store, table_id: str, until: int) -> bool:
+    """Whether a commit up to version ``until`` gave the table this id: delta-rs does when it creates a table again."""
+    newest_first = sorted(list_log(table_path, store).commits.items(), reverse=True)
+    return any(_sets_id(store, file.path, table_id) for version, file in newest_first if version <= until)
+
+
+def _sets_id(store: Store, path: str, table_id: str) -> bool:
+    try:
+        data = store.read(path)
+        metadata = parse_actions(data, path).metadata if b'"metaData"' in data else None
+    except (FileNotFoundError, HeadwaterError):
+        return False
+    return metadata is not None and metadata.id == table_id
+
+
 def _id_in(checkpoint: CheckpointFiles, table_path: str, store: Store) -> str | None:
     """The table's id in a checkpoint; None if that cannot be read."""
     try:

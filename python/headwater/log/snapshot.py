@@ -44,6 +44,7 @@ from headwater.log.segment import (
     missing_versions,
     own_id,
     read_last_checkpoint,
+    sets_id,
     version_not_found,
 )
 from headwater.log.statistics.columns import block_statistics, leaf_of
@@ -440,7 +441,9 @@ def _check_fits(segment: LogSegment, state: TableState, store: Store) -> None:
         own = first_id(segment.table_path, store)
     else:
         return
-    if own not in (None, state.metadata.id):
+    if own not in (None, state.metadata.id) and not sets_id(
+        segment.table_path, store, state.metadata.id, checkpoint.version
+    ):
         raise UnreadableCheckpoint(f"it is of another table, {state.metadata.id}, and the log is of {own}")
 
 

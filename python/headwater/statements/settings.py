@@ -2,8 +2,8 @@
 
 Owns their names, types, defaults, meanings and topics. ``python -m headwater.statements.settings`` prints them as
 Markdown: ``docs/settings.md``. Defaults of ``spark.databricks.*`` are those of the format's other writers. Promise: a
-setting ``spark.headwater.*`` or ``spark.databricks.*`` that any code names is listed, and what a statement is given is
-read and checked by its setting here (:meth:`Setting.of`).
+setting ``spark.headwater.*`` or ``spark.databricks.*`` that any code names is listed, and a
+statement reads and checks its value by the setting here (:meth:`Setting.of`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Setting(Generic[T]):
 
     :param default: as a user would write it; empty if it has no default.
     :param parse: the value of a text; it raises ``ValueError`` for one that is no value: it must be ``expected``.
-    :param value: what counts where a session does not set it.
+    :param value: used if the session does not set it.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Setting(Generic[T]):
 
     @property
     def prefix(self) -> str:
-        """What names of the setting begin with."""
+        """The beginning of the setting's names."""
         return self.name.partition("<")[0]
 
     @property
@@ -109,7 +109,7 @@ def _parsed(name: str, default: str, meaning: str, parse: Callable[[str], T], ex
 
 
 def _elsewhere(name: str, default: str, meaning: str, *, at_start: bool = False) -> None:
-    """One that the JVM reads, that counts at Spark's start, or that stands for many."""
+    """A setting that the JVM reads, that is read at Spark's start, or that stands for many."""
     _declared.append(Setting(name, default, meaning, str, None, at_start=at_start))
 
 
@@ -146,7 +146,7 @@ def _whole(name: str, default: str, meaning: str) -> Setting[int]:
 
 
 def _whole_if_set(name: str, default: str, meaning: str) -> Setting[int | None]:
-    """The same; ``default`` says in words what counts where it is not set."""
+    """The same; ``default`` describes in words what an unset one means."""
     return _setting(name, default, meaning, _whole_number, None, _WHOLE)
 
 
@@ -201,7 +201,7 @@ RETRY_SECONDS = _whole(
 )
 LATE_FILE_BYTES = _whole_if_set(
     "spark.headwater.dml.lateFileBytes",
-    "1 MiB; 16 MiB where not local",
+    "1 MiB on local disks; 16 MiB elsewhere",
     "average file size from which UPDATE and MERGE use late materialization",
 )
 SMALL_TARGET = _whole(
@@ -560,12 +560,12 @@ _CONVERT = "a conversion refuses by name what a Delta table cannot have, such as
 _OTHER_FORMATS = "no metadata of Hudi is written"
 _BEHIND = "the commits since the last Iceberg metadata, however many, become one snapshot of it"
 _STORES = (
-    "the store follows from the path's scheme, or from spark.headwater.store.<scheme>; where the setting names "
+    "the store follows from the path's scheme, or from spark.headwater.store.<scheme>; if the setting names "
     "S3DynamoDBLogStore, or a store that is not Delta Lake's own, tables of the scheme are read and not written"
 )
 #: Settings that Delta Lake's connector documents, or calls public, and that do nothing here; a name with a dot at its
-#: end stands for all that begin so. Those that are internal to it and merely tune it are none: a session that is moved
-#: over has many of them.
+#: end stands for all that begin so. Internal ones that merely tune it are not listed: a session that is moved over has
+#: many of them.
 UNUSED_SETTINGS: Mapping[str, str] = {
     f"{_DELTA}.stalenessLimit": "the setting here is spark.headwater.stalenessLimit",
     f"{_DELTA}.stats.collect": "statistics come with each file that is written",
@@ -576,7 +576,7 @@ UNUSED_SETTINGS: Mapping[str, str] = {
     f"{_DELTA}.merge.materializeSource": "a source that must not change is always computed once",
     f"{_DELTA}.merge.materializeSource.maxAttempts": "a source lost with an executor is computed again three times",
     f"{_DELTA}.merge.repartitionBeforeWrite.enabled": (
-        "rows are gathered by partition where optimized writes are on: spark.databricks.delta.optimizeWrite.enabled"
+        "rows are gathered by partition if optimized writes are on: spark.databricks.delta.optimizeWrite.enabled"
     ),
     f"{_DELTA}.schema.typeCheck.enabled": "columns of types that cannot be stored are always refused",
     f"{_DELTA}.writePartitionColumnsToParquet": "the table property delta.writePartitionColumnsToParquet decides",
@@ -585,7 +585,7 @@ UNUSED_SETTINGS: Mapping[str, str] = {
     f"{_DELTA}.writeChecksumFile.enabled": "checksums are always written",
     f"{_DELTA}.commitMetrics.enabled": "no metrics are sent to a catalog",
     f"{_DELTA}.lastCommitVersionInSession": "DESCRIBE HISTORY … LIMIT 1 shows the version",
-    f"{_DELTA}.deltaLog.minorCompaction.useForReads": "compacted files of a log are read where they are",
+    f"{_DELTA}.deltaLog.minorCompaction.useForReads": "compacted commits of a log are read if they exist",
     f"{_DELTA}.withEventTimeOrder.enabled": "the option withEventTimeOrder of a stream decides",
     f"{_DELTA}.restore.protocolDowngradeAllowed": "RESTORE keeps the table's features",
     f"{_DELTA}.tableFeatures.fastDropFeature.dvTombstoneCountThreshold": "tombstones of any number are written",
@@ -617,7 +617,7 @@ UNUSED_VALUES: Mapping[str, tuple[str, str]] = {
     ),
 }
 
-#: Names of the code's own, which no user sets.
+#: Internal names, which no user sets.
 INTERNAL = ("spark.headwater.job", TRANSACTION.name)
 
 
