@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from headwater.basics.errors import HeadwaterError
+from headwater.cli.locations import reached
 from headwater.inspector import folder as module
 from headwater.inspector.folder import Folder
 from headwater.stores import LocalStore
@@ -61,6 +62,13 @@ def test_a_request_cannot_name_another_folder(tmp_path: Path, name: str) -> None
     for call in ("glance", "overview", "log", "history", "sample"):
         status, error = ask(call, table=name)
         assert (status, error["condition"]) == (422, "HEADWATER_INSPECT_NO_TABLE"), call
+
+
+@pytest.mark.parametrize("scheme", ["file", "local", "LOCAL"])
+def test_every_word_for_the_local_file_system_means_the_store_that_is_confined(tmp_path: Path, scheme: str) -> None:
+    with reached(f"{scheme}://{tmp_path}") as place:
+        assert isinstance(place.store, LocalStore)
+        assert place.path == str(tmp_path)
 
 
 def test_links_lead_nowhere_else(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import re
 from headwater.protocol.properties import PROPERTIES, canonical_name
 from headwater.sql import elsewhere
 from headwater.tables import DeltaTable
-from support.documents import pages
+from support.documents import pages, sentences
 
 #: Rows of tables that say that something is not there, and sentences that say that a call fails for that reason.
 _ROW = re.compile(r"^\| (.*?) (?=\|)(?:.*\| not there\b|.*\bare not there\b)")
@@ -43,8 +43,7 @@ def test_no_method_that_exists_is_called_missing() -> None:
     found = [
         f"{page.name}: {name}"
         for page in pages()
-        for paragraph in re.split(r"\n\n|\n(?=[-|])", page.read_text("utf-8"))
-        for sentence in re.split(r"(?<=\.)\s", paragraph)
+        for sentence in sentences(page)
         if _SENTENCE.search(sentence)
         for name in re.findall(r"`(?:DeltaTable\.)?(\w+)(?:\(\))?`", sentence)
         if name in methods
@@ -58,13 +57,8 @@ _WITHOUT_EFFECT = re.compile(r"\bno effect\b|\brecorded for other engines\b|\bno
 
 
 def _sentences() -> list[tuple[str, str]]:
-    """Those of all pages, with the page's name; a row of a table is one."""
-    return [
-        (page.name, sentence)
-        for page in pages()
-        for paragraph in re.split(r"\n\n|\n(?=[-|])", page.read_text("utf-8"))
-        for sentence in re.split(r"(?<=\.)\s", paragraph)
-    ]
+    """Those of all pages, with the page's name."""
+    return [(page.name, sentence) for page in pages() for sentence in sentences(page)]
 
 
 def test_properties_that_pages_name_can_be_set() -> None:

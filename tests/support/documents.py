@@ -62,6 +62,15 @@ def pages() -> list[Path]:
     return [README, *sorted((ROOT / "docs").rglob("*.md"))]
 
 
+def sentences(page: Path) -> list[str]:
+    """A page's sentences, each on one line; a row of a table is one."""
+    return [
+        " ".join(sentence.split())
+        for paragraph in re.split(r"\n\n|\n(?=[-|])", page.read_text("utf-8"))
+        for sentence in re.split(r"(?<=\.)\s", paragraph)
+    ]
+
+
 def blocks(page: Path, home: Path) -> list[Block]:
     """A page's blocks in their order; their files lie in ``home``."""
     text = page.read_text(encoding="utf-8").replace("/tmp/", f"{home}/")

@@ -51,6 +51,8 @@ def reached(path: str) -> Iterator[Place]:
         refuses meanwhile.
     """
     scheme = SCHEME.match(path)
+    if scheme is not None and scheme.group(1).lower() == "local":  # fsspec's other word for file:
+        path, scheme = f"file{path[scheme.end(1) :]}", SCHEME.match("file:/")
     if scheme is None or scheme.group(1).lower() == "file":
         if _NAME.fullmatch(path) and not Path(path).exists():
             raise HeadwaterError("HEADWATER_COMMAND_NEEDS_PATH", {"name": path})

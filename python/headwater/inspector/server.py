@@ -67,6 +67,7 @@ _PAGE: Mapping[str, str] = {
     "completing.js": "completing.js",
     "charts.js": "charts.js",
     "dom.js": "dom.js",
+    "language.js": "language.js",
     "uPlot.js": "uPlot.js",
     "uPlot.css": "uPlot.css",
     "icon.svg": "icon.svg",

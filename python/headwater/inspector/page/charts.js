@@ -1,5 +1,6 @@
 // Charts. Lines over versions are uPlot's; the others are plain elements, sized in shares of their box.
 // Each has a name for screen readers, and a table of the same figures beside it.
+import "./language.js";
 import uPlot from "./uPlot.js";
 import { bytes, compact, count, h, s, share, time } from "./dom.js";
 
