@@ -93,6 +93,7 @@ def plan(files: int, rounds: int) -> dict[str, Any]:
 def commits(most: int) -> list[dict[str, Any]]:
     """Seconds of a commit, by the commits before it."""
     with tempfile.TemporaryDirectory(prefix="headwater-curves-") as directory:
+        many_commits.commit_all(f"{directory}/warm", 200)  # the first commits of a process are slower
         times = many_commits.commit_all(f"{directory}/table", most)
         wait_for_maintenance()
     ages = [age for age in _tenths(most, 100) if age >= 2 * _AROUND]
