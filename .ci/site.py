@@ -249,6 +249,17 @@ def lakehouse_results() -> str:
     return results()
 
 
+_LONGEVITY_MARK = "<!-- bench: longevity -->"
+
+
+def longevity_table() -> str:
+    """The record of ``python -m bench.longevity``."""
+    sys.path.insert(0, str(ROOT))
+    from bench.lakehouse.page import longevity
+
+    return longevity()
+
+
 _RACE_MARK = "<!-- bench: front page -->"
 
 
@@ -311,6 +322,7 @@ def filled(markdown: str, page: str) -> str:
     markdown = _ERROR_LINK.sub(_to_the_condition, markdown)
     markdown = _LAKEHOUSE.sub(lambda mark: lakehouse_tables(mark[1]), markdown)
     markdown = markdown.replace(_RESULTS_MARK, lakehouse_results()) if _RESULTS_MARK in markdown else markdown
+    markdown = markdown.replace(_LONGEVITY_MARK, longevity_table()) if _LONGEVITY_MARK in markdown else markdown
     markdown = markdown.replace(_RACE_MARK, front_page_bars()) if _RACE_MARK in markdown else markdown
     return markdown.replace(_BENCH_MARK, bench_table()) if _BENCH_MARK in markdown else markdown
 

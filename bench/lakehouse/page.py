@@ -16,6 +16,7 @@ from typing import Any
 from bench.sparks import OURS
 
 RECORDED = Path(__file__).resolve().parents[1] / "lakehouse.json"
+LONGEVITY = RECORDED.with_name("longevity.json")
 #: A group with more lines than this is shown as its summary, and each line on demand.
 _LONG = 25
 #: A ratio above which the other side is called faster; below is noise.
@@ -125,6 +126,26 @@ def results(path: Path = RECORDED) -> str:
                 cells += [_seconds(ran, side), _bar(mean.mean)] if mean else ["", ""]
             lines.append(_line(cells))
     return "\n\n".join(["\n".join(lines), " ".join(dict.fromkeys(_conditions(record) for record in found.values()))])
+
+
+def longevity(path: Path = LONGEVITY) -> str:
+    """The record of ``bench.longevity``, as Markdown: each phase at the beginning and at the end, and the memory."""
+    if not path.is_file():
+        return "No run of it is recorded yet."
+    record = json.loads(path.read_text("utf-8"))
+    phases = list(next(iter(record["variants"].values()))["first"])
+    lines = [*_header(["", *phases, "degradation", "driver", "handler"])]
+    for name, found in record["variants"].items():
+        times = (f"{found['first'][phase]:.1f} → {found['last'][phase]:.1f} s" for phase in phases)
+        rates = " / ".join(f"{found['degradation'][phase]:+.3f}" for phase in phases)
+        memory = (f"{first} → {last} MiB" for first, last in found["memory"].values())
+        lines.append(_line([name, *times, rates, *memory]))
+    conditions = (
+        f"{record['cycles']} cycles of {record['rows']:,} rows in {record['loads']} INSERTs, "
+        f"{record['minutes']} minutes on {record['when']}, Spark {record['spark']}, {record['processors']} processors (load "
+        f"{record['load']} when it began). Medians of the first and of the last quarter of the cycles."
+    )
+    return "\n\n".join([conditions, "\n".join(lines)])
 
 
 def _seconds(ran: Sequence[Times], side: str) -> str:
