@@ -53,7 +53,8 @@ def test_all_at_once(tmp_path, monkeypatch):
     found = json.loads(result.stdout)
     by_check = {finding["check"]: finding["state"] for finding in found["findings"]}
     assert (result.exit_code, found["ok"]) == (0, True), found
-    assert by_check["handler"] == by_check["store"] == by_check["Python"] == "ok"
+    assert by_check["handler"] == by_check["store"] == "ok"
+    assert by_check["Python"] == ("note" if sys.version_info[:2] in doctor.ENDING_PYTHONS else "ok")
     assert by_check["table"] == "note"
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setattr(doctor, "_java", lambda: 1 / 0)
@@ -73,6 +74,20 @@ def home(tmp_path, monkeypatch):
     monkeypatch.setenv("SPARK_HOME", str(home))
     monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
     return home
+
+
+@pytest.mark.parametrize(
+    ("version", "state", "advice"),
+    [
+        ((3, 10), "note", "ends with Headwater 1.1, not before 2027-06-01"),
+        ((3, 13), "ok", ""),
+        ((3, 99), "warning", "tested with 3.10 to 3.13"),
+    ],
+)
+def test_python(version, state, advice, monkeypatch):
+    monkeypatch.setattr(doctor.sys, "version_info", (*version, 0))
+    ((found, _, said),) = of("python")
+    assert (found, advice in (said or "")) == (state, True)
 
 
 def test_spark(home):

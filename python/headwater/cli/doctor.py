@@ -37,6 +37,8 @@ OK, NOTE, WARNING, WRONG = "ok", "note", "warning", "wrong"
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _NEWEST_PYTHON = (3, 13)
+#: Pythons that a coming version drops, and when at the earliest, as docs/compatibility.md announces.
+ENDING_PYTHONS = {(3, 10): ("1.1", "2027-06-01")}
 _JAVAS = (17, 21)
 #: What the package needs, where its own description is not installed: a source tree on the path.
 _PACKAGES = (
@@ -133,6 +135,9 @@ def _python() -> Iterator[Finding]:
     if sys.version_info[:2] > _NEWEST_PYTHON:
         newest = ".".join(map(str, _NEWEST_PYTHON))
         yield Finding("Python", WARNING, found, f"Headwater is tested with 3.10 to {newest}.")
+    elif ends := ENDING_PYTHONS.get(sys.version_info[:2]):
+        until = "Support for this Python ends with Headwater {}, not before {}: plan to install a newer one."
+        yield Finding("Python", NOTE, found, until.format(*ends))
     else:
         yield Finding("Python", OK, found)
 
