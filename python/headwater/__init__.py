@@ -17,7 +17,7 @@ if sys.version_info < (3, 10):  # noqa: UP036
         "PYSPARK_PYTHON.".format(sys.executable, *sys.version_info[:2])
     )
 
-__version__ = "0.1.0"
+__version__ = "1.0.0rc1"
 
 SessionBuilder = TypeVar("SessionBuilder", bound=Any)
 

@@ -28,7 +28,7 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
 
 def default_engine_info(spark_version: str | None = None) -> str:
-    """``Apache-Spark/4.2.0 Headwater/0.1.0``; without a Spark version, the second word alone."""
+    """``Apache-Spark/4.2.0 Headwater/1.0.0``; without a Spark version, the second word alone."""
     own = f"Headwater/{__version__}"
     return own if spark_version is None else f"Apache-Spark/{spark_version} {own}"
 
