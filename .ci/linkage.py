@@ -10,6 +10,7 @@ an error if a version could not be checked or something is missing in it.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import runpy
 import shutil
@@ -32,7 +33,7 @@ JAVA = ("java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 def download(version: str, folder: Path) -> Path:
-    """Put the JARs of a PySpark into ``folder / "jars"``, and return that."""
+    """Put the JARs of a PySpark into ``folder / "jars"``, and return that; beside it, the hash of the archive."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", "pyspark"]
     subprocess.run([*command, "--dest", str(folder), f"pyspark=={version}"], check=True)
     (archive,) = folder.glob("pyspark-*")
@@ -44,6 +45,8 @@ def download(version: str, folder: Path) -> Path:
             content = members.extractfile(member) if name.suffix == ".jar" and name.parent.name == "jars" else None
             if content is not None:
                 (jars / name.name).write_bytes(content.read())
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+    (folder / "archive.sha256").write_text(f"{digest}  {archive.name}\n", "utf-8")
     archive.unlink()
     return jars
 
