@@ -237,25 +237,28 @@ def _digest(content: bytes) -> str:
 
 def check_licences(dist: Path) -> None:
     """Raise an error if a wheel lacks a licence of something that it contains, or contains what nobody declared."""
-    wheel = _wheel(dist)
+    problems = [f"{wheel.name}: {problem}" for wheel in sorted(dist.glob("*.whl")) for problem in _unlicensed(wheel)]
+    if problems:
+        raise ReleaseError("\n".join(problems))
+
+
+def _unlicensed(wheel: Path) -> Iterable[str]:
     with zipfile.ZipFile(wheel) as archive:
         contents = {name: archive.read(name) for name in archive.namelist()}
     licences = f"{'-'.join(wheel.name.split('-')[:2])}.dist-info/licenses"
-    declared = {file for other in OTHERS for file in other.files}
-    problems = [f"{name} is not in the wheel" for name in declared if name not in contents]
-    for licence in ("LICENSE", *(f"python/{other.text}" for other in OTHERS)):
+    others = [other for other in OTHERS if any(file in contents for file in other.files)]
+    declared = {file for other in others for file in other.files}
+    for licence in ("LICENSE", *(f"python/{other.text}" for other in others)):
         if f"{licences}/{licence}" not in contents:
-            problems.append(f"the licence {licence} is not among those of the wheel")
+            yield f"the licence {licence} is not among those of the wheel"
     for name, content in contents.items():
         if name.endswith((".py", ".jar", ".txt")) or ".dist-info/" in name or name in declared:
             continue
         if _COPYRIGHT.search(content.decode("utf-8", "replace")):
-            problems.append(f"{name} names a copyright: declare it in OTHERS of .ci/release.py, with its licence")
+            yield f"{name} names a copyright: declare it in OTHERS of .ci/release.py, with its licence"
     for name, content in contents.items():
         if name.endswith(".jar"):
-            problems += [f"{name} has classes of others: {entry}" for entry in foreign_classes(content)]
-    if problems:
-        raise ReleaseError("\n".join(problems))
+            yield from (f"{name} has classes of others: {entry}" for entry in foreign_classes(content))
 
 
 def foreign_classes(jar: bytes) -> list[str]:
@@ -288,6 +291,7 @@ def bill_of_materials(dist: Path, tools: Path, work: Path) -> str:
     found: dict[str, Any] = json.loads(_run([*command, installed]))
     (own,) = [each for each in found["components"] if each["name"] == "headwater"]
     found["components"].remove(own)
+    own.pop("externalReferences", None)  # the wheel's place on this machine
     found["metadata"] = {**found.get("metadata", {}), "component": {**own, "hashes": [_hash(wheel.read_bytes())]}}
     with zipfile.ZipFile(wheel) as archive:
         found["components"] += _parts(archive)

@@ -70,7 +70,7 @@ def _functions(root: Path) -> SimpleNamespace:
     return SimpleNamespace(root=root, source=root / "jvm" / "src" / "main" / "scala" / "A.scala", **names)
 
 
-def test_build_is_complete_and_reproducible(built: SimpleNamespace) -> None:
+def test_build_is_complete_and_reproducible(built: SimpleNamespace, tmp_path: Path) -> None:
     jar = built.build()
     first = jar.read_bytes()
     with zipfile.ZipFile(jar) as archive:
@@ -79,7 +79,11 @@ def test_build_is_complete_and_reproducible(built: SimpleNamespace) -> None:
     assert {"a/A.class", "a/B.class", "META-INF/services/some.Service", "headwater/error-conditions.json"} <= names
     with zipfile.ZipFile(jar.with_name("headwater-delta.jar")) as archive:
         assert set(archive.namelist()) == {"META-INF/MANIFEST.MF", "META-INF/headwater-sources.sha256", "c/C.class"}
-    assert built.build(force=True).read_bytes() == first
+    elsewhere = tmp_path / "a folder" / "of another name"
+    shutil.copytree(built.root, elsewhere, ignore=shutil.ignore_patterns("*.jar"))
+    again = _functions(elsewhere).build()
+    assert again.read_bytes() == first
+    assert again.with_name("headwater-delta.jar").read_bytes() == jar.with_name("headwater-delta.jar").read_bytes()
 
 
 def test_a_spark_that_it_does_not_work_with(checkout: SimpleNamespace, tmp_path: Path) -> None:

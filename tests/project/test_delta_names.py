@@ -106,3 +106,4 @@ def test_the_two_distributions_have_one_version() -> None:
     assert re.findall(r'^version = "(.+?)"', described, re.MULTILINE) == [headwater.__version__]
     assert f'"headwater=={headwater.__version__}"' in described
     assert f'"headwater-delta=={headwater.__version__}"' in (_ROOT / "pyproject.toml").read_text()
+    assert (_ROOT / "python" / "delta" / "LICENSE").read_bytes() == (_ROOT / "LICENSE").read_bytes()
