@@ -86,6 +86,20 @@ def test_build_is_complete_and_reproducible(built: SimpleNamespace, tmp_path: Pa
     assert again.with_name("headwater-delta.jar").read_bytes() == jar.with_name("headwater-delta.jar").read_bytes()
 
 
+@pytest.mark.soak  # the usual run has the same of a small checkout; .ci/release.py compares whole releases
+@pytest.mark.slow
+def test_the_whole_jar_has_the_same_bytes_in_another_folder(tmp_path: Path) -> None:
+    built = []
+    for name in ("a", "a folder of another name"):
+        for part in ("jvm", "conf", "python/headwater"):
+            unwanted = shutil.ignore_patterns("*.jar", "*.lock", "__pycache__")
+            shutil.copytree(_ROOT / part, tmp_path / name / part, ignore=unwanted)
+        jar = _functions(tmp_path / name).build()
+        built.append([jar.read_bytes(), jar.with_name("headwater-delta.jar").read_bytes()])
+    assert len(built[0][0]) > 1_000_000
+    assert built[0] == built[1]
+
+
 def test_a_spark_that_it_does_not_work_with(checkout: SimpleNamespace, tmp_path: Path) -> None:
     with pytest.raises(checkout.BuildError, match=r"3\.5\.5.*works with 4\.0\.0"):
         checkout.build(_spark_named(tmp_path / "3.5", "3.5.5"))
