@@ -142,8 +142,8 @@ def longevity(path: Path = LONGEVITY) -> str:
         lines.append(_line([name, *times, rates, *memory]))
     conditions = (
         f"{record['cycles']} cycles of {record['rows']:,} rows in {record['loads']} INSERTs, "
-        f"{record['minutes']} minutes on {record['when']}, Spark {record['spark']}, {record['processors']} processors (load "
-        f"{record['load']} when it began). Medians of the first and of the last quarter of the cycles."
+        f"{record['minutes']} minutes on {record['when']}, Spark {record['spark']}, {record['processors']} processors "
+        f"(load {record['load']} when it began). Medians of the first and of the last quarter of the cycles."
     )
     return "\n\n".join([conditions, "\n".join(lines)])
 
