@@ -70,6 +70,7 @@ from headwater.basics.errors import HeadwaterError
 from headwater.catalogs.log_view import RatifiedLog
 from headwater.log.commits import parse_actions
 from headwater.log.groups import Group, settle
+from headwater.log.segment import list_log
 from headwater.protocol.features import in_commit_timestamps_enabled
 from headwater.protocol.file_names import (
     CheckpointName,
@@ -78,12 +79,15 @@ from headwater.protocol.file_names import (
     log_directory,
     parse_name,
 )
+from headwater.stores import FileInfo
 from headwater.transaction.catalog_commits import CatalogCommitter
 from headwater.transaction.committers import CommitFile, Committer, CommittingStore, Made, StoreCommitter, Unknown
-from headwater.transaction.conflicts import WinningCommit
+from headwater.transaction.conflicts import WinningCommit, cleaned_up
 from headwater.transaction.prepared import PreparedCommit
 from headwater.transaction.same_table import check_same_table
 
+#: No log cleanup takes a commit that is younger than this, in milliseconds: a day is kept where nobody sets less.
+_CLEANED_UP_AFTER = 3600 * 1000
 #: Receives the version and the transaction identifier of an attempt.
 Begin = Callable[[int, str], None]
 
@@ -120,8 +124,11 @@ class CommitLoop:
         self._previous = snapshot.timestamp if snapshot else None
         #: Called with a winner's bytes before a wait until the winner's group is decided.
         self.before_waiting: Callable[[bytes], None] = lambda winner: None
-        #: The version to try next.
+        #: The version to try next, and the commit before it.
         self.version = snapshot.version + 1 if snapshot else 0
+        self._before: CommitFile | FileInfo | None = None
+        if snapshot is not None:
+            self._before = snapshot.segment.listing.commits.get(snapshot.version)
 
     def put(
         self,
@@ -152,6 +159,7 @@ class CommitLoop:
                 on_begin(self.version, self._prepared.transaction_id)
             outcome = self._committer.commit(self.version, encoded.data, self._prepared.transaction_id)
             if isinstance(outcome, Made):
+                self._check_follows()
                 counts.count("commits")
                 counts.count("commitBytes", len(encoded.data))
                 return Put(self.version, encoded.timestamp, attempt + 1)
@@ -198,7 +206,7 @@ class CommitLoop:
             self._follow(winner)
             if winner.timestamp is not None:
                 self._previous = max(self._previous or 0, winner.timestamp)
-        self.version = winner.version + 1
+        self.version, self._before = winner.version + 1, files[-1]
         return winner
 
     def catch_up(self) -> None:
@@ -217,6 +225,31 @@ class CommitLoop:
         except HeadwaterError:
             counts.count("conflicts")
             raise
+
+    def _check_follows(self) -> None:
+        """Take a commit back if its version was free only because log cleanup had deleted another's commit: no version
+        of the table follows from it.
+
+        :raises HeadwaterError: ``DELTA_CONCURRENT_WRITE``; ``HEADWATER_COMMIT_OUTCOME_UNKNOWN``.
+        """
+        before = self._before
+        if before is None or not isinstance(self._committer, StoreCommitter):
+            return
+        if before.modification_time is not None and clock.milliseconds() - before.modification_time < _CLEANED_UP_AFTER:
+            return
+        path = f"{self._directory}/{commit_name(self.version)}"
+        try:
+            if self._store.exists(before.path):  # the oldest are deleted first: no later one is gone
+                return
+            commits = list_log(self._prepared.table_path, self._store).commits
+            own, newest = commits.get(self.version), max(commits, default=self.version)
+            if own is None or commits[newest].modification_time >= own.modification_time:
+                return  # the version before was deleted after this one was put
+            self._store.delete(path)
+        except OSError as error:
+            raise self._unknown(Unknown(path, error, error)) from error
+        counts.count("conflicts")
+        raise cleaned_up(newest, commits[newest].modification_time, self.version - 1)
 
     def _unknown(self, outcome: Unknown) -> HeadwaterError:
         return HeadwaterError(

@@ -304,6 +304,14 @@ def took(winner: WinningCommit, files: Sequence[RemoveFile]) -> HeadwaterError:
     return _conflict("DELTA_CONCURRENT_DELETE_DELETE", winner, partition=_partitions(files), file=files[0].path)
 
 
+def cleaned_up(newest: int, timestamp: int, read: int) -> HeadwaterError:
+    """The conflict that the log was cleaned up beyond the version that this transaction follows. ``timestamp`` of the
+    newest version in milliseconds since the epoch.
+    """
+    reason = f"the log was cleaned up beyond version {read}, which this statement follows"
+    return _conflict("DELTA_CONCURRENT_WRITE", WinningCommit(newest, timestamp), reason=reason)
+
+
 def _transactions(mine: Intent, winner: WinningCommit) -> None:
     """The same stream or job is writing twice at once."""
     both = mine.app_ids & winner.app_ids

@@ -1,0 +1,144 @@
+"""Writers that are paused while the log is cleaned up beyond the version that they read.
+
+The name of the next version is free then, as log cleanup has deleted the commit that had it. ``python -m model`` found
+that such a commit was acknowledged, although no version follows from it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from headwater.basics.errors import HeadwaterError
+from headwater.groups.group_commit import commit_together
+from headwater.log.checkpoint_writing import write_checkpoint
+from headwater.log.cleanup import truncate
+from headwater.log.snapshot import load_snapshot
+from headwater.protocol.file_names import commit_name
+from headwater.transaction import Provenance, Transaction
+from support.commits import add_file, create
+from support.faults.faulty_store import FaultyStore
+from support.stores.memory_store import MemoryStore
+from support.table_groups import append, files, hasten
+
+HOUR = 3600 * 1000
+START = 1_700_000_000_000
+
+
+@pytest.fixture(autouse=True)
+def store(monkeypatch):
+    """Ten hours lie between any two commits; ``store.clock`` is also what processes see."""
+    hasten(monkeypatch)
+    store = MemoryStore(lambda: START)
+    monkeypatch.setattr("headwater.basics.clock.milliseconds", lambda: store.clock())
+    return store
+
+
+def pass_hours(store, hours):
+    now = store.clock() + hours * HOUR
+    store.clock = lambda: now
+
+
+def commit(store, path, name):
+    pass_hours(store, 10)
+    txn = Transaction(path, store, load_snapshot(path, store))
+    txn.add([add_file(name)])
+    return txn.commit(Provenance("WRITE")).snapshot
+
+
+def clean_up(store, path):
+    snapshot = load_snapshot(path, store)
+    write_checkpoint(snapshot)
+    assert truncate(snapshot, 0) is not None
+
+
+def slow_writer(store, through=None):
+    txn = Transaction("/t", through or store, load_snapshot("/t", through or store))
+    txn.add([add_file("slow")])
+    return txn
+
+
+def path_of(version, table="/t"):
+    return f"{table}/_delta_log/{commit_name(version)}"
+
+
+@pytest.mark.parametrize("versions", [1, 2, 3])
+def test_a_commit_after_a_version_that_is_cleaned_up_is_no_version(store, versions):
+    create("/t", add_file("0"), store=store)
+    slow = slow_writer(store)
+    for name in "123"[:versions]:
+        commit(store, "/t", name)
+    clean_up(store, "/t")
+    pass_hours(store, 1)
+    if versions == 1:  # the checkpoint's own commit stays, so that the race is lost as usual
+        assert slow.commit(Provenance("WRITE")).version == 2
+        assert files("/t", store) == {"0", "1", "slow"}
+        return
+    with pytest.raises(HeadwaterError, match=r"cleaned up beyond version 0") as caught:
+        slow.commit(Provenance("WRITE"))
+    assert caught.value.condition == "DELTA_CONCURRENT_WRITE"
+    assert caught.value.parameters["version"] == str(versions)
+    assert files("/t", store) == {"0", *"123"[:versions]}
+    assert not store.exists(path_of(1))
+
+
+def test_an_old_log_takes_commits(store):
+    create("/t", add_file("0"), store=store)
+    slow = slow_writer(store)
+    pass_hours(store, 1000)
+    assert slow.commit(Provenance("WRITE")).version == 1
+    assert files("/t", store) == {"0", "slow"}
+
+
+class Meanwhile(FaultyStore):
+    """A store beside which something happens right after a commit was put."""
+
+    def __init__(self, inner, do) -> None:
+        super().__init__(inner)
+        self.do = do
+
+    def put_if_absent(self, path, data) -> None:
+        super().put_if_absent(path, data)
+        self.do()
+
+
+def test_a_commit_stands_if_the_version_before_it_is_cleaned_up_after_it(store):
+    create("/t", add_file("0"), store=store)
+
+    def others() -> None:
+        commit(store, "/t", "next")
+        clean_up(store, "/t")
+
+    slow = slow_writer(store, Meanwhile(store, others))
+    assert slow.commit(Provenance("WRITE")).version == 1
+    assert not store.exists(path_of(0))
+    assert files("/t", store) == {"0", "slow", "next"}
+
+
+def test_a_store_that_does_not_say_leaves_the_outcome_open(store):
+    create("/t", add_file("0"), store=store)
+
+    class Silent(FaultyStore):
+        def exists(self, path):
+            raise TimeoutError(path)
+
+    slow = slow_writer(store, Silent(store))
+    pass_hours(store, 1000)
+    with pytest.raises(HeadwaterError) as caught:
+        slow.commit(Provenance("WRITE"))
+    assert caught.value.condition == "HEADWATER_COMMIT_OUTCOME_UNKNOWN"
+    assert caught.value.parameters["path"] == path_of(1)
+
+
+@pytest.mark.parametrize("cleaned", ["/a", "/b"])
+def test_a_group_with_such_a_commit_changes_nothing(store, cleaned):
+    for path in ("/a", "/b"):
+        create(path, add_file("0"), store=store, id=f"id of {path}")
+    members = [append(path, store) for path in ("/a", "/b")]
+    for name in "12":
+        commit(store, cleaned, name)
+    clean_up(store, cleaned)
+    pass_hours(store, 1)
+    with pytest.raises(HeadwaterError, match="cleaned up beyond version 0"):
+        commit_together(members)
+    for path in ("/a", "/b"):
+        assert files(path, store) == ({"0", "1", "2"} if path == cleaned else {"0"})
