@@ -32,6 +32,7 @@
 /* The log. Commits of writer i are number i + 1; that of version 0 is number 0. */
 byte commits = 1;               /* versions that have a commit file */
 byte by[VERSIONS];              /* whose it is */
+byte put_at[VERSIONS], puts;    /* the order of the puts, as the times of the files show it */
 byte first_parts, second_parts; /* versions whose checkpoint has these */
 byte in_checkpoint[VERSIONS];   /* the commits that a checkpoint has */
 byte last_checkpoint;           /* as the file says */
@@ -110,34 +111,21 @@ inline check_files()
 
 proctype Writer(byte i)
 {
-  byte tip, next, before;
+  byte next, before, k;
   bool replaces;
   atomic {
     begun == i; /* writers are alike: only their numbers differ */
     begun++;
-    tip = newest; next = newest + 1;
+    next = newest + 1;
 #if VACUUMS
     if :: replaces = true :: replaces = false fi;
 #endif
 #if VACUUMS
     on_disk = on_disk | BIT(i + 1); young = young | BIT(i + 1);
 #endif
-    printf("log.snapshot:load_snapshot | writer %d reads version %d\n", i, tip)
+    printf("log.snapshot:load_snapshot | writer %d reads version %d\n", i, next - 1)
   }
 attempt:
-  atomic {
-    if
-    :: goto ended
-#ifndef MUTATE_NO_TIP_CHECK
-    :: !HAS(commits, tip) ->
-      printf("transaction.same_table:check_same_table | writer %d: the log was cleaned up beyond version %d\n", i, tip);
-      goto ended
-    :: HAS(commits, tip)
-#else
-    :: true
-#endif
-    fi
-  }
   atomic {
     if
     :: goto ended
@@ -146,13 +134,13 @@ attempt:
       :: next < VERSIONS && HAS(commits, next) -> next++
       :: else -> break
       od;
-      tip = next - 1; replaces = false;
-      printf("transaction.commit_loop:CommitLoop.follow_winners | writer %d follows up to version %d\n", i, tip);
+      replaces = false;
+      printf("transaction.commit_loop:CommitLoop.follow_winners | writer %d follows up to version %d\n", i, next - 1);
       goto attempt
     :: !HAS(commits, next) ->
       d_step {
         printf("transaction.committers:StoreCommitter.commit | writer %d puts version %d\n", i, next);
-        commits = commits | BIT(next); by[next] = i + 1;
+        commits = commits | BIT(next); by[next] = i + 1; puts++; put_at[next] = puts;
         if
         :: next == newest + 1 ->
           newest = next;
@@ -166,16 +154,40 @@ attempt:
       }
     fi
   }
-#ifndef MUTATE_NO_LOOK_AFTER
+#ifndef MUTATE_IGNORE_CLEANUP
   atomic {
     if
     :: goto ended
+    :: HAS(commits, next - 1) -> goto made
     :: !HAS(commits, next - 1) ->
-      printf("transaction.commit_loop:CommitLoop._check_follows | writer %d cannot say whether it is in the table\n", i);
-      goto ended
-    :: HAS(commits, next - 1)
+      printf("transaction.commit_loop:CommitLoop._check_follows | writer %d: version %d is gone\n", i, next - 1)
     fi
   }
+  atomic {
+    if
+    :: goto ended
+    :: d_step {
+        k = VERSIONS - 1; newest_of(commits, k, before);
+        if
+#ifdef MUTATE_TAKE_ANY_BACK
+        :: !HAS(commits, next) || put_at[before] >= put_at[next] -> before = 0
+#else
+        :: !HAS(commits, next) || put_at[before] >= put_at[next] || by[next] != i + 1 -> before = 0
+#endif
+        :: else ->
+          printf("transaction.conflicts:cleaned_up | writer %d takes version %d back\n", i, next);
+          commits = commits & ~BIT(next); before = 1
+        fi
+      }
+      if
+      :: before ->
+        INVARIANT("a failed statement writes nothing", !HAS(content[newest], i + 1));
+        goto ended
+      :: else
+      fi
+    fi
+  }
+made:
 #endif
   atomic {
     printf("transaction.commit_loop:CommitLoop.put | writer %d is acknowledged\n", i);
@@ -185,7 +197,7 @@ attempt:
     INVARIANT("nothing is lost", HAS(content[newest], i + 1))
   }
 ended:
-  atomic { young = young & ~BIT(i + 1); tip = 0; next = 0; before = 0; replaces = false }
+  atomic { young = young & ~BIT(i + 1); next = 0; before = 0; replaces = false }
 }
 
 proctype Maintenance()

@@ -114,6 +114,22 @@ def test_a_commit_stands_if_the_version_before_it_is_cleaned_up_after_it(store):
     assert files("/t", store) == {"0", "slow", "next"}
 
 
+def test_the_commit_of_another_paused_writer_is_left_alone(store):
+    create("/t", add_file("0"), store=store)
+
+    def others() -> None:
+        for name in ("next", "last"):
+            commit(store, "/t", name)
+        clean_up(store, "/t")
+        pass_hours(store, 1)
+        store.put_if_absent(path_of(1), b"{}")
+
+    slow = slow_writer(store, Meanwhile(store, others))
+    assert slow.commit(Provenance("WRITE")).version == 1
+    assert store.read(path_of(1)) == b"{}"
+    assert files("/t", store) == {"0", "slow", "next", "last"}
+
+
 def test_a_store_that_does_not_say_leaves_the_outcome_open(store):
     create("/t", add_file("0"), store=store)
 

@@ -159,7 +159,7 @@ class CommitLoop:
                 on_begin(self.version, self._prepared.transaction_id)
             outcome = self._committer.commit(self.version, encoded.data, self._prepared.transaction_id)
             if isinstance(outcome, Made):
-                self._check_follows()
+                self._check_follows(encoded.data)
                 counts.count("commits")
                 counts.count("commitBytes", len(encoded.data))
                 return Put(self.version, encoded.timestamp, attempt + 1)
@@ -226,7 +226,7 @@ class CommitLoop:
             counts.count("conflicts")
             raise
 
-    def _check_follows(self) -> None:
+    def _check_follows(self, data: bytes) -> None:
         """Take a commit back if its version was free only because log cleanup had deleted another's commit: no version
         of the table follows from it.
 
@@ -245,7 +245,11 @@ class CommitLoop:
             own, newest = commits.get(self.version), max(commits, default=self.version)
             if own is None or commits[newest].modification_time >= own.modification_time:
                 return  # the version before was deleted after this one was put
+            if self._store.read(path) != data:
+                return  # so was this one, and then another writer found its name free
             self._store.delete(path)
+        except FileNotFoundError:  # as well
+            return
         except OSError as error:
             raise self._unknown(Unknown(path, error, error)) from error
         counts.count("conflicts")
