@@ -61,7 +61,7 @@ inline newest_of(set, limit, result)
   k = 0
 }
 
-/* Whether a listing has all commits of some versions: segment:cover. */
+/* Whether a listing has all commits of some versions: log.segment:cover. */
 inline covers(set, first, last, result)
 {
   k = first; result = true;
@@ -251,7 +251,7 @@ clean:
 #ifdef MUTATE_HALF_CHECKPOINT
         listed_checkpoints = first_parts | second_parts;
 #endif
-        /* cleanup:_what_may_go */
+        /* log.cleanup:_what_may_go */
         newest_of(listed_checkpoints, oldest, c);
 #ifdef MUTATE_CLEAN_FIRST
         c = oldest;

@@ -162,7 +162,7 @@ inline follow_winners(t, from, takes_seed, result)
 #define IS_SETTLED_ALL(t) IS_DONE(0, t)
 #endif
 
-/* groups:decide: put if absent; whoever finds a decision takes that. */
+/* log.groups:decide: put if absent; whoever finds a decision takes that. */
 inline put_decision(g, proposed)
 {
 #ifdef MUTATE_DECIDE_TWICE
@@ -245,6 +245,7 @@ proctype Writer(byte g)
     }
   }
 #ifdef MUTATE_COORDINATOR_LAST
+  t = 1;
   goto others;
 #endif
 
@@ -257,7 +258,9 @@ first: /* Step 3. */
         printf("groups.group_commit:_Group._put_first | group %d puts version %d of table 0\n", g, next[0]);
         put_of_group(g, 0)
       };
+#ifndef MUTATE_COORDINATOR_LAST
       t = 1;
+#endif
       if
       :: true
       :: printf("transaction.committers:StoreCommitter._look_for | group %d cannot find out about its commit\n", g);

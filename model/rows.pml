@@ -16,7 +16,7 @@
 #define WRITERS 3
 #endif
 #define PATHS (WRITERS + 2)     /* A, B, and a file of each writer */
-#define SLOTS 5                 /* rows of a file at most */
+#define SLOTS (WRITERS + 2)     /* rows of a file at most: all but one writer insert one */
 #define ROWS (WRITERS + 3)      /* three, and one that each writer may insert */
 #define DEAD 255
 #define FRESH 254               /* a row without a stored id: its id is its file's first id and its position */
@@ -37,7 +37,7 @@
 
 #define BIT(n) (1 << (n))
 #define HAS(set, n) (((set) >> (n)) & 1)
-#define COUNT(set) (HAS(set, 0) + HAS(set, 1) + HAS(set, 2) + HAS(set, 3) + HAS(set, 4))
+#define COUNT(set) (HAS(set, 0) + HAS(set, 1) + HAS(set, 2) + HAS(set, 3) + HAS(set, 4) + HAS(set, 5))
 #define BELOW(set, n) COUNT((set) & (BIT(n) - 1))
 #define IS_FOREIGN(k) ((k) >= FOREIGN_DELETE)
 #define COPIES(k) ((k) == OPTIMIZE || (k) == FOREIGN_OPTIMIZE)
@@ -58,7 +58,7 @@ typedef Commit {
   byte adds; byte after[PATHS];
   bool changes; bool blind;              /* dataChange, isBlindAppend */
   byte mark;                             /* the high-water mark of row ids */
-  bool records; byte sources; byte copied[PATHS]; byte taken; /* of a copy: see moved_rows */
+  bool records; byte sources; byte copied[PATHS]; byte taken; /* of a copy: transaction.moved_rows:_CopyRecord */
 };
 Commit log[WRITERS + 1];
 byte newest = 0;
@@ -140,7 +140,7 @@ inline prepare()
   p = 0; k = 0; found = false
 }
 
-/* Positions of a file as positions in a copy of it: moved_rows:_in_copy. */
+/* Positions of a file as positions in a copy of it: transaction.moved_rows:_in_copy. */
 inline in_copy(positions, left_out, start, result)
 {
   k = 0; result = 0;
@@ -182,7 +182,7 @@ inline start_in_own(input, result)
   k = 0
 }
 
-/* A statement that loses to a compaction marks its rows where they are now: moved_rows:follow. */
+/* A statement that loses to a compaction marks its rows where they are now: transaction.moved_rows:follow. */
 inline follow_moves(v)
 {
   output = log[v].writer + 2; moved = 0; all = 0; p = 0;
@@ -190,11 +190,7 @@ inline follow_moves(v)
   :: p == PATHS -> break
   :: else ->
     if
-#ifdef MUTATE_ANY_VECTOR
-    :: HAS(paths, p) && HAS(log[v].sources & ~log[v].taken, p) ->
-#else
     :: HAS(paths, p) && HAS(log[v].sources & ~log[v].taken, p) && was[p] == log[v].before[p] ->
-#endif
       start_in_winner(p, v, start);
       if
       :: HAS_MARKS -> in_copy(more[p], log[v].copied[p], start, found_at)
@@ -209,6 +205,7 @@ inline follow_moves(v)
   od;
   if
   :: all ->
+    printf("transaction.moved_rows:follow | writer %d marks its rows where version %d moved them\n", i, v);
     paths = (paths & ~all) | BIT(output);
     was[output] = log[v].after[output]; more[output] = moved;
     rest_removes = rest_removes & ~all; rest_adds = rest_adds & ~BIT(output);
@@ -218,7 +215,7 @@ inline follow_moves(v)
   p = 0; output = 0; moved = 0; all = 0; start = 0; found_at = 0
 }
 
-/* A compaction that loses to marks takes them along: moved_rows:Copies.after. */
+/* A compaction that loses to marks takes them along: transaction.moved_rows:Copies.after. */
 inline take_marks_along(v)
 {
   p = 0;
@@ -240,8 +237,9 @@ inline take_marks_along(v)
         :: else -> in_copy(log[v].after[p], more[p], start, found_at); was[p] = log[v].after[p]
         fi;
 #ifndef MUTATE_IGNORE_NEW_MARKS
-        gone = gone | found_at
+        gone = gone | found_at;
 #endif
+        printf("transaction.moved_rows:Copies.after | writer %d takes along what version %d deleted of file %d\n", i, v, p)
       fi;
       rest_removes = rest_removes & ~BIT(p); rest_adds = rest_adds & ~BIT(p)
     :: else
@@ -251,7 +249,7 @@ inline take_marks_along(v)
   p = 0; start = 0; found_at = 0
 }
 
-/* Two writers marked other rows of the same file: row_level:Marks.after. */
+/* Two writers marked other rows of the same file: transaction.row_level:Marks.after. */
 inline merge_marks(v)
 {
   p = 0;
@@ -265,6 +263,7 @@ inline merge_marks(v)
 #endif
         !(log[v].before[p] & ~log[v].after[p]) ->
       was[p] = log[v].after[p];
+      printf("transaction.row_level:Marks.after | writer %d merges its marks of file %d with those of version %d\n", i, p, v);
       rest_removes = rest_removes & ~BIT(p); rest_adds = rest_adds & ~BIT(p)
     :: else
     fi;
@@ -284,8 +283,8 @@ inline holds_row(q, result)
   k = 0
 }
 
-/* What is left of a winner is checked: conflicts:check, with _appends, _deletes_of_read_files and
-   _deletes_of_deleted_files. Insertions read nothing; compaction is checked by snapshot isolation. */
+/* What is left of a winner is checked: transaction.conflicts:_appends, transaction.conflicts:_deletes_of_read_files and
+   transaction.conflicts:_deletes_of_deleted_files. Insertions read nothing; compaction is checked by snapshot isolation. */
 inline check_rest(v, own_paths)
 {
   if
@@ -306,7 +305,7 @@ inline check_rest(v, own_paths)
   p = 0
 }
 
-/* Step 5: one winner after the other. */
+/* Step 5, for one winner: transaction.prepared:PreparedCommit.follow. */
 inline follow_winner(v)
 {
   rest_removes = log[v].removes; rest_adds = log[v].adds; before_paths = paths & ~taken;
@@ -355,54 +354,50 @@ inline apply_meaning()
 /* What readers replay is what the statements mean. */
 inline compare()
 {
-  p = 0; total = 0;
+  r = 0;
+  do
+  :: r == ROWS -> break
+  :: else ->
+    q = 0;
+    do
+    :: q == r -> break
+    :: else -> INVARIANT("row ids are unique", id_of[q] == NONE || id_of[q] != id_of[r]); q++
+    od;
+    r++
+  od;
+  p = 0;
   do
   :: p == PATHS -> break
   :: else ->
     k = 0;
     do
     :: k == file[p].rows || !HAS(live, p) -> break
-    :: else -> if :: !HAS(vector[p], k) -> total++ :: else fi; k++
+    :: else ->
+      if
+      :: !HAS(vector[p], k) ->
+        r = 0;
+        do
+        :: r == ROWS -> break
+        :: r < ROWS && id_of[r] == ROW_ID(p, k) -> break
+        :: else -> r++
+        od;
+        INVARIANT("a row keeps its id", r < ROWS);
+        INVARIANT("no deleted row comes back", value[r] != DEAD);
+        INVARIANT("no update is lost", file[p].value[k] == value[r]);
+        INVARIANT("no row is there twice", !HAS(found_rows, r));
+        found_rows = found_rows | BIT(r)
+      :: else
+      fi;
+      k++
     od;
     p++
   od;
   r = 0;
   do
   :: r == ROWS -> break
-  :: else ->
-    count = 0; p = 0;
-    do
-    :: p == PATHS -> break
-    :: else ->
-      k = 0;
-      do
-      :: k == file[p].rows || !HAS(live, p) -> break
-      :: else ->
-        if
-        :: !HAS(vector[p], k) && id_of[r] != NONE && ROW_ID(p, k) == id_of[r] ->
-          count++;
-          INVARIANT("no update is lost", value[r] == DEAD || file[p].value[k] == value[r])
-        :: else
-        fi;
-        k++
-      od;
-      p++
-    od;
-    INVARIANT("no deleted row comes back", value[r] != DEAD || count == 0);
-    INVARIANT("no row is lost", value[r] == DEAD || count > 0);
-    INVARIANT("no row is there twice", count <= 1);
-    if :: value[r] != DEAD -> total-- :: else fi;
-    q = 0;
-    do
-    :: q == r -> break
-    :: else ->
-      INVARIANT("row ids are unique", id_of[q] == NONE || id_of[q] != id_of[r]);
-      q++
-    od;
-    r++
+  :: else -> INVARIANT("no row is lost", value[r] == DEAD || HAS(found_rows, r)); r++
   od;
-  INVARIANT("a row keeps its id", total == 0);
-  p = 0; k = 0; r = 0; q = 0; count = 0; total = 0
+  p = 0; k = 0; r = 0; q = 0; found_rows = 0
 }
 
 /* Step 4, where the version is free: the commit as encoded for it becomes the version. */
@@ -476,7 +471,7 @@ proctype Writer(byte i)
   byte own, next, known, paths, taken, gone, row, seen;
   byte was[PATHS], more[PATHS]; /* vectors that files are removed with; marks that are new, or that a copy left out */
   bool has_own, conflict, moved_whole, found, lost;
-  byte p, k, q, r, count, total, start, moved, found_at, all, output, rest_removes, rest_adds, before_paths;
+  byte p, k, q, r, found_rows, start, moved, found_at, all, output, rest_removes, rest_adds, before_paths;
 
   atomic {
     if
@@ -531,15 +526,12 @@ attempt:
     if
     :: goto ended
     :: d_step {
-        printf("transaction.commit_loop:CommitLoop.follow_winners | writer %d: versions %d to %d\n", i, next, newest);
-        printf("transaction.moved_rows:follow | transaction.moved_rows:Copies.after\n");
-        printf("transaction.row_level:Marks.after | transaction.conflicts:check\n");
-        printf("transaction.row_ids:RowIds.follow | writer %d\n", i);
+        printf("transaction.commit_loop:CommitLoop.follow_winners | writer %d reads versions %d to %d\n", i, next, newest);
         follow_all()
       };
       if
       :: conflict ->
-        printf("transaction.prepared:PreparedCommit.follow | writer %d has a conflict\n", i);
+        printf("transaction.conflicts:check | writer %d has a conflict\n", i);
         INVARIANT("a failed statement writes nothing", !in_log[i]);
         goto ended
       :: else -> goto attempt
@@ -592,6 +584,9 @@ init {
     kind[0] = KIND_0; kind[1] = KIND_1;
 #if WRITERS > 2
     kind[2] = KIND_2;
+#endif
+#if WRITERS > 3
+    kind[3] = KIND_3;
 #endif
 #else
     do
