@@ -74,7 +74,8 @@ def check(part: Part, bounds: Mapping[str, int], mutation: str | None = None) ->
         if "Search not completed" in printed and "errors: 0" in printed or "max search depth too small" in printed:
             raise SearchFailed(printed)
         trail = Path(folder, f"{part.file.name}.trail")
-        broken, trace = None, ()
+        broken: str | None = None
+        trace: tuple[tuple[str, str], ...] = ()
         if trail.exists():
             broken, trace = _replayed(part, _run(["spin", "-t", *defined, part.file.name], folder))
         return Result(

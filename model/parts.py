@@ -88,7 +88,7 @@ class Part:
 
     def invariant_at(self, line: int) -> str:
         """The name of the invariant that a line of the file checks."""
-        return _INVARIANT.findall(self.text.splitlines()[line - 1])[0]
+        return str(_INVARIANT.findall(self.text.splitlines()[line - 1])[0])
 
     def constants(self) -> dict[str, int]:
         """The constants that are numbers, by name; the last of those with several values."""
@@ -128,7 +128,7 @@ ROWS = Part(
         Mutation("no_check", "skips the conflict check", "a file has one state", _statements("DELETE", "DELETE")),
         Mutation(
             "forget_to_merge",
-            "writes its own marks alone, without the winner's",
+            "marks in the same file as a winner, and leaves out the winner's marks",
             "no deleted row comes back",
             _statements("DELETE", "DELETE"),
         ),

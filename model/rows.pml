@@ -262,6 +262,9 @@ inline merge_marks(v)
         !(log[v].after[p] & more[p]) &&
 #endif
         !(log[v].before[p] & ~log[v].after[p]) ->
+#ifdef MUTATE_FORGET_TO_MERGE
+      forgotten[p] = log[v].after[p] & ~was[p];
+#endif
       was[p] = log[v].after[p];
       printf("transaction.row_level:Marks.after | writer %d merges its marks of file %d with those of version %d\n", i, p, v);
       rest_removes = rest_removes & ~BIT(p); rest_adds = rest_adds & ~BIT(p)
@@ -428,10 +431,9 @@ inline append()
     :: else
     fi;
     if :: HAS(paths, p) && COPIES(kind[i]) -> log[newest].copied[p] = more[p] :: else fi;
-#ifdef MUTATE_FORGET_TO_MERGE
-    found_at = more[p];
-#else
     found_at = was[p] | more[p];
+#ifdef MUTATE_FORGET_TO_MERGE
+    found_at = found_at & ~forgotten[p];
 #endif
     if
     :: HAS(paths, p) && !COPIES(kind[i]) && HAS_MARKS && COUNT(found_at) < file[p].rows ->
@@ -470,6 +472,9 @@ proctype Writer(byte i)
 {
   byte own, next, known, paths, taken, gone, row, seen;
   byte was[PATHS], more[PATHS]; /* vectors that files are removed with; marks that are new, or that a copy left out */
+#ifdef MUTATE_FORGET_TO_MERGE
+  byte forgotten[PATHS];
+#endif
   bool has_own, conflict, moved_whole, found, lost;
   byte p, k, q, r, found_rows, start, moved, found_at, all, output, rest_removes, rest_adds, before_paths;
 

@@ -31,6 +31,21 @@ conflicts with all others that have it, and for no longer than it takes to see t
 change while groups are at work. A group that is about to wait, and finds that the order of its tables has changed since
 it took them, aborts itself.
 
+**Invariants,** in every state, whoever died; ``python -m model`` checks them by these names (``model/groups.pml``).
+Another engine that has built on a commit before it is undone is the exception to the first four:
+
+- *all or none*: once a reader has seen a group in one table, whoever begins to read sees it in all; in the end, all
+  tables have its commit or none has.
+- *what failed is never seen* by a reader, if its writer has reported the failure.
+- *a failed statement writes nothing*: in the end, no table has a commit of such a group.
+- *nothing is lost*: in the end, all tables have the commits of an acknowledged group.
+- *one or none*: no table has two commits of a group.
+- *decided once*: a decision never changes.
+- *committed only if complete*: all commits are in their logs before the decision.
+- *nothing builds on what is not decided*: no commit of Headwater follows one that may yet be undone.
+- *conflicts are found*: a group removes no file that is gone.
+- *what is undone leaves no trace*: undoing gives back what the commit removed, and nothing that others removed.
+
 **How it is tested.** ``tests/groups/test_groups.py`` cuts off every call, has others commit between any two, and
 compares what any reader sees with a model. ``test_unsettled_groups.py`` has what becomes of what was cut off.
 

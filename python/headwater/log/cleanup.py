@@ -10,6 +10,18 @@ Where a table supports ``checkpointProtection``, the versions before
 ``delta.requireCheckpointProtectionBeforeVersion`` go together or stay together: older writers must never meet a part of
 a history whose features they do not know. There, commits are deleted before checkpoints.
 
+**Invariants** of the log and the files while cleanup, VACUUM, checkpoints, readers and paused writers are at work;
+``python -m model`` checks them by these names (``model/cleaning.pml``):
+
+- *every version within the retention can be read*.
+- *no file that a version needs is deleted*, of versions within the retention.
+- *no reader is stopped*: it lists the log again, three times at most.
+- *a reader sees a whole version*, with the commits that it has and no others.
+- *what was acknowledged is seen* by readers that begin later.
+- *nothing is lost*: an acknowledged commit is in the newest version, even if the log was cleaned up beyond the version
+  that its writer had read (:mod:`headwater.transaction.commit_loop` sees to that).
+- *a failed statement writes nothing*: a commit that is taken back is in no version.
+
 The retention begins at midnight (UTC), so a table is cleaned up once a day, not a little with each checkpoint. The
 oldest files are deleted first.
 """
