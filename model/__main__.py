@@ -11,10 +11,9 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from model.checker import CheckerMissing, Result, check
-from model.parts import PARTS, Mutation, Part, Run
+from model.parts import PARTS, Mutation, Part
 
 _KINDS = ("short", "usual", "long")
 
@@ -43,22 +42,20 @@ def main(
 def _runs(console: Console, parts: list[Part], kind: str) -> bool:
     holds = True
     kinds = _KINDS[: _KINDS.index(kind) + 1]
+    console.print(f"{'bounds':70}{'states':>13}{'transitions':>13}{'depth':>7}{'CPU s':>7}")
     for part in parts:
-        table = Table("bounds", "states", "transitions", "depth", "seconds", "result", title=part.name)
-        results: list[tuple[Run, Result]] = []
         for run in part.runs:
-            if run.kind in kinds:
-                results.append((run, check(part, run.bounds)))
-        for run, result in results:
-            numbers = (f"{n:,}" for n in (result.states, result.transitions, result.depth))
-            found = f"breaks: {result.broken}" if result.broken else "holds"
-            table.add_row(run.name, *numbers, f"{result.seconds:.1f}", found)
-        console.print(table)
-        console.print(f"invariants: {'; '.join(part.invariants)}\n")
-        for _, result in results:
+            if run.kind not in kinds:
+                continue
+            result = check(part, run.bounds)
+            numbers = f"{result.states:13,}{result.transitions:13,}{result.depth:7,}{result.seconds:7.1f}"
+            console.print(f"{part.name + ': ' + run.name:70}{numbers}", soft_wrap=True)
             if result.broken:
                 holds = False
+                console.print(f"breaks: {result.broken}")
                 _print_trace(console, result)
+        console.print(f"  checked: {'; '.join(part.invariants)}\n")
+    console.print("all invariants hold" if holds else "an invariant is broken")
     return holds
 
 

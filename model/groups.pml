@@ -68,6 +68,9 @@ byte outcome[GROUPS];
 bool was_seen[GROUPS];
 bool is_built_on[GROUPS];       /* by another engine, before the group was decided or undone */
 byte first_decision[GROUPS];
+#ifdef MUTATE_FOREIGN_CHECKPOINT
+byte checkpoint[TABLES];        /* of another engine, with whatever is in the log */
+#endif
 
 /* ---- logs ------------------------------------------------------------------------------------------------------- */
 
@@ -471,6 +474,10 @@ builds:
     if :: decision[g] != COMMITTED -> is_built_on[g] = true :: else fi;
     printf("another engine | removes the file of group %d: version %d of table %d\n", g, newest[t], t);
 ended:
+#ifdef MUTATE_FOREIGN_CHECKPOINT
+    checkpoint[t] = newest[t];
+    printf("another engine | writes a checkpoint of version %d of table %d\n", newest[t], t);
+#endif
     t = 0; g = 0
   }
 }
@@ -493,7 +500,12 @@ read:
   }
 list:
   atomic {
-    listed = newest[table]; v = 1; shown = listed;
+    listed = newest[table]; shown = listed;
+#ifdef MUTATE_FOREIGN_CHECKPOINT
+    v = checkpoint[table] + 1;
+#else
+    v = 1;
+#endif
     printf("log.snapshot:load_snapshot | reader %d lists table %d up to version %d\n", me, table, listed)
   }
 next_commit:

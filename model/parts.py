@@ -36,12 +36,14 @@ class Mutation:
     """A fault, named as the constant ``MUTATE_…`` of the file in small letters.
 
     :param breaks: an invariant that it breaks: that of the shortest trace.
+    :param assumption: whether it is no fault of the code: the model assumes that it does not happen.
     """
 
     name: str
     words: str
     breaks: str
     bounds: Mapping[str, int] = field(default_factory=dict)
+    assumption: bool = False
 
     @property
     def constant(self) -> str:
@@ -165,6 +167,13 @@ ROWS = Part(
             "a failed statement writes nothing",
             _statements("DELETE", "INSERT"),
         ),
+        Mutation(
+            "late_put",
+            "the store does what it was asked for after it failed, and after the writer found nothing",
+            "a failed statement writes nothing",
+            _statements("DELETE", "INSERT"),
+            assumption=True,
+        ),
     ),
 )
 
@@ -206,6 +215,13 @@ GROUPS = Part(
             _ONE,
         ),
         Mutation("coordinator_last", "the coordinator's commit is put last", "what failed is never seen", _ONE),
+        Mutation(
+            "foreign_checkpoint",
+            "another engine writes a checkpoint of a version that is not decided",
+            "all or none",
+            _ONE,
+            assumption=True,
+        ),
     ),
 )
 
@@ -260,9 +276,10 @@ CLEANING = Part(
         ),
         Mutation(
             "young_files",
-            "VACUUM deletes files of writers that are at work",
+            "the retention of VACUUM is shorter than a statement",
             "no file that a version needs is deleted",
             _VACUUM,
+            assumption=True,
         ),
     ),
 )

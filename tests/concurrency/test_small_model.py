@@ -15,7 +15,7 @@ from model.checker import check
 from model.parts import PARTS, Part
 
 #: What a trace shows beside steps of the code.
-OTHERS = {"another engine", "time"}
+OTHERS = {"another engine", "the store", "time"}
 MUTATIONS = [pytest.param(part, each, id=f"{part.name}, {each.name}") for part in PARTS for each in part.mutations]
 RUNS = [
     pytest.param(part, run, id=f"{part.name}, {run.name}") for part in PARTS for run in part.runs if run.kind != "long"

@@ -32,7 +32,7 @@ change while groups are at work. A group that is about to wait, and finds that t
 it took them, aborts itself.
 
 **Invariants,** in every state, whoever died; ``python -m model`` checks them by these names (``model/groups.pml``).
-Another engine that has built on a commit before it is undone is the exception to the first four:
+Another engine that has built on a commit before it is undone is the exception to the first three:
 
 - *all or none*: once a reader has seen a group in one table, whoever begins to read sees it in all; in the end, all
   tables have its commit or none has.
