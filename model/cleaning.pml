@@ -388,11 +388,12 @@ ended:
 /* VACUUM FULL. */
 proctype Vacuum()
 {
-  byte keep, some, v, from;
+  byte keep, old, some, v, from;
   atomic {
     look_at_clock();
     d_step {
       keep = live[newest]; from = needed; v = from;
+      old = on_disk & ~young;
 #ifndef MUTATE_NO_TOMBSTONES
       do
       :: v > newest -> break
@@ -409,7 +410,7 @@ proctype Vacuum()
 #ifdef MUTATE_YOUNG_FILES
     :: some = on_disk & ~keep;
 #else
-    :: some = on_disk & ~keep & ~young;
+    :: some = old & ~keep;
 #endif
       printf("log.vacuum:unreferenced\n")
     fi
@@ -429,7 +430,7 @@ proctype Vacuum()
     }
   od;
 ended:
-  atomic { keep = 0; some = 0; v = 0; from = 0 }
+  atomic { keep = 0; old = 0; some = 0; v = 0; from = 0 }
 }
 
 init {
