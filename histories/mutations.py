@@ -1,0 +1,62 @@
+"""Faults that are put into the commit protocol, to see that the checkers find them.
+
+Owns the list, and :func:`apply`, which changes the modules of this process. Nothing in the package knows of it: a
+client applies a mutation to itself before its first statement.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+
+def skip_conflict_check() -> None:
+    """Commits are not checked against the commits that won: neither a statement's nor what COMMIT has only read."""
+    from headwater.groups import only_read
+    from headwater.transaction import prepared
+
+    def check(intent: Any, winner: Any) -> None:
+        pass
+
+    prepared.check = check
+    only_read.check = check
+
+
+def lose_vector() -> None:
+    """If two writers mark rows of one file, the second one's deletion vector has its own marks alone."""
+    from headwater.transaction.row_level import Marks
+
+    carry = Marks._carry
+
+    def lossy(self: Marks, carried: dict[str, Any], write: Any) -> None:
+        carry(self, {path: (theirs, self.of(path).positions) for path, (theirs, _) in carried.items()}, write)
+
+    Marks._carry = lossy  # type: ignore[method-assign]
+
+
+def decide_twice() -> None:
+    """The decision about a transaction over several tables replaces one that is there."""
+    from headwater.log import groups
+
+    def decide(store: Any, group: Any, outcome: str) -> str:
+        path = groups.decision_path(group)
+        store.make_directory(path.rpartition("/")[0])
+        store.put(path, json.dumps({"outcome": outcome}).encode())
+        return outcome
+
+    groups.decide = decide
+
+
+#: By the name that ``--mutate`` takes.
+MUTATIONS: dict[str, Callable[[], None]] = {
+    each.__name__.replace("_", "-"): each for each in (skip_conflict_check, lose_vector, decide_twice)
+}
+
+
+def apply(name: str) -> None:
+    """Put a fault into this process.
+
+    :raises KeyError: there is no mutation of that name.
+    """
+    MUTATIONS[name]()

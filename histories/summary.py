@@ -1,0 +1,97 @@
+"""What a history shows, in figures and verdicts.
+
+Owns :func:`judge`, which asks both checkers, and the text that is printed of it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
+from histories import anomalies, linearizability
+from histories.anomalies import Anomaly
+from histories.history import History
+from histories.linearizability import NoCheckerError, Verdict
+
+#: Errors by which a client is told that it lost to another, or that its transaction was given up.
+_OF_CONFLICTS = (
+    "DELTA_CONCURRENT_",
+    "DELTA_METADATA_CHANGED",
+    "HEADWATER_TRANSACTION_ABORTED",
+    "HEADWATER_TRANSACTION_VERSIONS_APART",
+    "HEADWATER_TRANSACTION_OPEN",
+    "CommitFailedError",
+)
+_MOST_SHOWN = 8
+
+
+class Judged(msgspec.Struct):
+    """What was found in a history.
+
+    :param verdicts: Porcupine's, by object; None if it was not asked, for the reason in ``unasked``.
+    :param unexpected: errors that are neither conflicts nor unknown outcomes, with how often they came.
+    """
+
+    history: History
+    found: Sequence[Anomaly]
+    verdicts: Sequence[Verdict] | None
+    unasked: str | None
+    unexpected: dict[str, int]
+    seconds: float
+
+    @property
+    def is_good(self) -> bool:
+        """Whether both checkers accept the history; what was not checked is not accepted."""
+        accepted = self.verdicts is not None and all(each.verdict == "ok" for each in self.verdicts)
+        return accepted and not self.found and not self.unexpected
+
+
+def judge(history: History, seconds: float = 30.0) -> Judged:
+    """Ask both checkers.
+
+    :param seconds: the most that Porcupine may take for one object.
+    """
+    began = time.monotonic()
+    verdicts, unasked = None, None
+    try:
+        verdicts = linearizability.check(history, seconds)
+    except NoCheckerError as error:
+        unasked = str(error)
+    found = anomalies.find(history)
+    errors = Counter(op.error for op in history.ops if op.error is not None and op.outcome == "failed")
+    unexpected = {error: count for error, count in errors.items() if not any(each in error for each in _OF_CONFLICTS)}
+    return Judged(history, found, verdicts, unasked, unexpected, time.monotonic() - began)
+
+
+def lines(judged: Judged) -> list[str]:
+    """The summary of a round."""
+    ops = [op for op in judged.history.ops if op.kind != "optimize"]
+    outcomes = Counter(op.outcome for op in ops)
+    conflicts = Counter(
+        op.error for op in ops if op.outcome == "failed" and op.error is not None and op.error not in judged.unexpected
+    )
+    kinds = Counter(op.kind if op.kind != "transaction" else f"{op.isolation} transaction" for op in ops)
+    told = [
+        f"{len(ops)} ops: {outcomes['ok']} ok, {outcomes['failed']} failed, {outcomes['unknown']} unknown",
+        "  " + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()),
+        "  failed: " + (", ".join(f"{count} {error}" for error, count in conflicts.most_common(6)) or "none"),
+    ]
+    told += [f"  unexpected: {count} x {error}" for error, count in judged.unexpected.items()]
+    if judged.verdicts is None:
+        told.append(f"  linearizable: not checked: {judged.unasked}")
+    else:
+        found = Counter(each.verdict for each in judged.verdicts)
+        bad = [each.name for each in judged.verdicts if each.verdict != "ok"]
+        more = f": {', '.join(bad[:_MOST_SHOWN])}" if bad else ""
+        text = ", ".join(f"{count} {verdict}" for verdict, count in found.most_common())
+        told.append(f"  linearizable ({len(judged.verdicts)} objects): {text}{more}")
+    names = Counter(each.name for each in judged.found)
+    told.append("  anomalies: " + (", ".join(f"{count} {name}" for name, count in names.most_common()) or "none"))
+    for each in judged.found[:_MOST_SHOWN]:
+        told.append(f"    {each.name}: {each.text}")
+        told += [f"      {op}" for op in each.ops[:6]]
+    told.append(f"  checked in {judged.seconds:.1f} s: {'accepted' if judged.is_good else 'REFUSED'}")
+    return told
