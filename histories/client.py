@@ -85,7 +85,7 @@ class Journal:
             yield op
         except Exception as error:
             name = getattr(error, "condition", None) or type(error).__name__
-            op.error = name if hasattr(error, "condition") else f"{name}: {str(error)[:300]}"
+            op.error = name if hasattr(error, "condition") else f"{name}: {str(error)[:300].splitlines()[0]}"
             # What the package promises of an error, whatever it is: nothing was changed, unless its name says other.
             op.outcome = "unknown" if any(each in name for each in _UNKNOWN) else "failed"
             if not hasattr(error, "condition"):
@@ -302,7 +302,7 @@ class DeltaRs:
             generation = int((time.monotonic_ns() - self._plan.began) / 1e9 / _GENERATION_SECONDS)
             key, self._next = generation * _KEYS_PER_GENERATION, self._next + 1
             rows = pa.table({"k": [key], "id": [self._next], "text": ["0"]})
-            with self._journal.op("delta-rs insert", [["insert", table, key, [self._next]]]) as op:
+            with self._journal.op("delta-rs insert", [["insert", table, key, [self._next]]], is_foreign=True) as op:
                 deltalake.write_deltalake(self._plan.paths[table], rows, mode="append")
             if op.outcome == "failed" and "CommitFailed" not in str(op.error):
                 op.outcome = "unknown"

@@ -26,8 +26,11 @@ from headwater.stores import Store, store_for
 if TYPE_CHECKING:
     from histories.client import Plan
 
-#: What a commit or a decision is called in a log.
-_COUNTS = re.compile(r"/_delta_log/(\d{20}|_transactions/[0-9a-f-]{36})\.json$")
+#: What a commit, and what a decision is called in a log.
+_COMMIT = re.compile(r"/_delta_log/\d{20}\.json$")
+_DECISION = re.compile(r"/_delta_log/_transactions/[0-9a-f-]{36}\.json$")
+#: How much more often than at other commits a fault strikes at those of a transaction over several tables.
+_OF_TRANSACTIONS = 6
 
 
 def prepare(plan: Plan, name: str, chance: random.Random, quiet: bool) -> None:
@@ -61,10 +64,11 @@ def _with_faults(plan: Plan, chance: random.Random) -> Any:
     """A function that makes a store one whose puts stop or kill the process now and then."""
     known: dict[type, type] = {}
 
-    def strike(path: str) -> None:
-        if _COUNTS.search(path) is None:
+    def strike(path: str, data: bytes) -> None:
+        is_of_group = b'"transactionGroup"' in data or _DECISION.search(path) is not None
+        if not is_of_group and _COMMIT.search(path) is None:
             return
-        drawn = chance.random()
+        drawn = chance.random() / (_OF_TRANSACTIONS if is_of_group else 1)
         if drawn < plan.kills:
             os.kill(os.getpid(), signal.SIGKILL)
         elif drawn < plan.kills + plan.stops:
@@ -73,23 +77,22 @@ def _with_faults(plan: Plan, chance: random.Random) -> Any:
     def kind_of(plain: type) -> type:
         class Faulty(plain):  # type: ignore[misc, valid-type]
             def put_if_absent(self, path: str, data: bytes) -> None:
-                strike(path)
+                strike(path, data)
                 super().put_if_absent(path, data)
-                strike(path)
+                strike(path, data)
 
         return Faulty
 
     def wrapped(store: Store) -> Store:
         plain = type(store)
-        kind = known.setdefault(plain, kind_of(plain))
-        store.__class__ = kind  # the store keeps what it knows, and its methods are watched
+        store.__class__ = known.setdefault(plain, kind_of(plain))  # it keeps what it knows, and its puts are watched
         return store
 
     return wrapped
 
 
 def _move_clock(file: Path) -> None:
-    """Of a machine without libfaketime: the package reads the clock in one place. The file is as that would read it."""
+    """The package reads the clock in one place; here, it is off by the seconds in a file."""
     real = clock.milliseconds
 
     def milliseconds() -> int:

@@ -66,6 +66,8 @@ class Op(msgspec.Struct, kw_only=True):
     :param outcome: ``failed`` if the client was told that nothing was changed.
     :param error: the condition or the class of the error.
     :param batch: the application and the number of a stream's micro-batch, which may be tried several times.
+    :param is_foreign: whether another engine did it, whose commit may be built on one of a transaction that is not
+        decided yet: sessions of Headwater see it when that is.
     :param is_last: whether it was run after all others, to see what there is at the end.
     """
 
@@ -79,6 +81,7 @@ class Op(msgspec.Struct, kw_only=True):
     outcome: Literal["ok", "failed", "unknown"] = "unknown"
     error: str | None = None
     batch: tuple[str, int] | None = None
+    is_foreign: bool = False
     is_last: bool = False
 
     def __str__(self) -> str:

@@ -10,7 +10,7 @@ built at first use), and what is taken of each op.
 - Of a transaction that is not serializable, what its queries read of a table is an op of its own.
 - On a table at ``WriteSerializable`` whose rows are also deleted, queries are left out but for the last ones: only
   writers have a serial order, in which rows that were appended meanwhile may come after a DELETE that did not see them.
-- An op without an answer has no end. If something was seen of it, it had taken effect by then; if nothing was seen
+- An op without an answer has no end, nor one of another engine (:attr:`~histories.history.Op.is_foreign`). If something was seen of it, it had taken effect by then; if nothing was seen
   of it until the end, and it only appended to lists, it had none.
 """
 
@@ -94,9 +94,10 @@ def parts(history: History) -> Iterator[dict[str, Any]]:
             continue
         for where, made in _of_op(history, op):
             end = op.end
-            if not known:
+            if not known or op.is_foreign:
                 own = [seen_by[item] for item in _items(op) if item in seen_by and item[0] == where[0]]
-                end = min(own) if own and history.header.tables[where[0]].holds == "lists" else None
+                may_go = not known and _may_be_unseen(history, op)
+                end = None if may_go else min(own, default=None)
             objects[where].append({"process": op.process, "call": op.call, "return": end, **made})
     for where, made_of in sorted(objects.items()):
         yield {"name": "/".join(where), "model": history.header.tables[where[0]].holds, "ops": made_of}

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import io
 import json
-import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from pyroaring import BitMap64
 from support.recording_statement import RecordingStatement
 from support.transactions import Session
 
+from headwater.basics import clock
 from headwater.log import deletion_vectors
 from headwater.log.files import vector_of
 from headwater.log.snapshot import Snapshot
@@ -272,7 +272,7 @@ def _write(snapshot: Snapshot, rows: Sequence[Row], data_change: bool = True) ->
         "maxValues": {"k": max(keys)},
         "nullCount": {"k": 0, "id": 0, "text": 0},
     }
-    return AddFile(name, {}, len(data), int(time.time() * 1000), data_change, json.dumps(stats))
+    return AddFile(name, {}, len(data), clock.milliseconds(), data_change, json.dumps(stats))
 
 
 def _marked(snapshot: Snapshot, file: Mapping[str, Any], positions: BitMap64) -> Mark:

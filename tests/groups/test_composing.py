@@ -17,6 +17,7 @@ from headwater.log.snapshot import Snapshot, load_snapshot, table_exists
 from headwater.protocol.actions import AddFile, Protocol
 from headwater.stores import LocalStore, Store
 from headwater.transaction import Provenance, Transaction, wait_for_maintenance
+from headwater.transaction.keyed import KeyReads
 from headwater.transaction.row_level import Mark
 from support.commits import add_file, create
 from support.predicate_text import parse_predicate
@@ -160,6 +161,24 @@ def test_marks_beside_what_another_statement_read_are_made_where_nobody_interfer
     statement.commit()
     made = commit(log)
     assert (names(made), rows_gone(made, "one")) == ({"one", "two", "three"}, BitMap64([1]))
+
+
+@pytest.mark.parametrize(("queried", "fails"), [("id = 55", True), ("id = 77", False)])
+def test_what_a_query_read_is_checked_beside_the_keys_of_a_merge(path, log, queried, fails):
+    """Of a serializable transaction: the MERGE reads one key, and its transaction has queried others of the table."""
+    log.noted = [[parse_predicate(queried)]]
+    merge = Statement(path, log).add("three")
+    merge.txn.read_keys(KeyReads(merge.snapshot, ["id"], lambda: [(1,)]), [parse_predicate("id = 1")])
+    merge.commit()
+    txn = Transaction(path, LocalStore(), load_snapshot(path, LocalStore()))
+    txn.read_whole_table()
+    txn.add([add_file("theirs", 50, 59)])
+    txn.commit(Provenance("WRITE"))
+    if fails:
+        with pytest.raises(HeadwaterError, match="DELTA_CONCURRENT_APPEND"):
+            commit(log)
+    else:
+        assert names(commit(log)) == {"one", "two", "three", "theirs"}
 
 
 def test_of_two_threads_one_has_the_next_version(path, log, monkeypatch):

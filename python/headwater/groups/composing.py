@@ -120,7 +120,7 @@ def composed(log: PendingLog, cache: SnapshotCache | None) -> Transaction:
     for work in works:
         net.take(work.content)
         if not log.is_new:  # there was nothing to read; and the change feed of a first version is its rows
-            _read(txn, work.reads, alone=len(works) == 1)
+            _read(txn, work.reads, alone=len(works) == 1 and not log.noted)
         txn.loses_row_ids = txn.loses_row_ids or work.loses_row_ids
         if work.definition.new_protocol is not None:
             txn.update_protocol(work.definition.new_protocol)
@@ -190,6 +190,9 @@ def _may_share_files(works: Sequence[Work]) -> bool:
 
 
 def _read(txn: Transaction, reads: ReadSet, *, alone: bool) -> None:
+    """Note what a statement has read. Keys are checked alone: winners are cut to what concerns them, so where anything
+    else was read, its predicates stand for them.
+    """
     if reads.whole_table:
         txn.read_whole_table()
     if reads.follows_directly:
