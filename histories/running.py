@@ -3,7 +3,7 @@
 Owns starting and ending processes, and the nemesis (after Jepsen's): what happens to them meanwhile.
 
 - ``pause``: a client is stopped (SIGSTOP) at a random moment, or right before or after it puts a commit or a decision,
-  and continued up to three times the patience later, so that others may have given its transaction up.
+  and continued up to four times the patience later, so that others may have given its transaction up.
 - ``kill``: the same with SIGKILL; another process takes its place, and tries again what a stream had begun.
 - ``clock``: each client's clock jumps up to an hour, where the package reads it; ``faketime`` does the same to all that
   the process reads, by libfaketime (Debian's package ``faketime``). Under libfaketime a thread that wakes another takes
@@ -237,7 +237,7 @@ class _Round:
         for name in self._processes:
             pid = self._pid(name)
             if pid is not None and _is_stopped(pid):
-                longest = 3 * self._setting.patience
+                longest = 4 * self._setting.patience
                 if now >= self._wakes.setdefault(pid, now + self._chance.random() * longest):
                     del self._wakes[pid]
                     os.kill(pid, signal.SIGCONT)
