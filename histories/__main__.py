@@ -23,7 +23,8 @@ from histories.mutations import MUTATIONS
 from histories.running import NEMESES, Setting, run_round
 from histories.stores import STORES
 
-_ROUND_SECONDS = 30.0
+#: A JVM and a server take half a minute to start.
+_ROUND_SECONDS = {"local": 30.0, "s3": 150.0}
 
 app = typer.Typer(add_completion=False, help=__doc__, pretty_exceptions_enable=False)
 
@@ -49,7 +50,7 @@ def run(
     until = time.monotonic() + minutes * 60
     refused, totals = [], Counter[str]()
     while time.monotonic() < until:
-        seconds = min(_ROUND_SECONDS, max(1.0, until - time.monotonic()))
+        seconds = min(_ROUND_SECONDS[store], max(1.0, until - time.monotonic()))
         setting = Setting(
             seconds=seconds, clients=clients, store=store, nemesis=chosen, mutate=mutate, seed=seed
         )

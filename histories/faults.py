@@ -62,7 +62,7 @@ def prepare(plan: Plan, name: str, chance: random.Random, quiet: bool) -> None:
 
 def _with_faults(plan: Plan, chance: random.Random) -> Any:
     """A function that makes a store one whose puts stop or kill the process now and then."""
-    known: dict[type, type] = {}
+    kinds: dict[type, type] = {}
 
     def strike(path: str, data: bytes) -> None:
         is_of_group = b'"transactionGroup"' in data or _DECISION.search(path) is not None
@@ -76,6 +76,8 @@ def _with_faults(plan: Plan, chance: random.Random) -> Any:
 
     def kind_of(plain: type) -> type:
         class Faulty(plain):  # type: ignore[misc, valid-type]
+            strikes = True
+
             def put_if_absent(self, path: str, data: bytes) -> None:
                 strike(path, data)
                 super().put_if_absent(path, data)
@@ -85,7 +87,9 @@ def _with_faults(plan: Plan, chance: random.Random) -> Any:
 
     def wrapped(store: Store) -> Store:
         plain = type(store)
-        store.__class__ = known.setdefault(plain, kind_of(plain))  # it keeps what it knows, and its puts are watched
+        if not hasattr(plain, "strikes"):  # some stores are shared by statements
+            kinds.setdefault(plain, kind_of(plain))
+            store.__class__ = kinds[plain]  # it keeps what it knows, and its puts are watched
         return store
 
     return wrapped

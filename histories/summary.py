@@ -23,6 +23,7 @@ _OF_CONFLICTS = (
     "HEADWATER_TRANSACTION_ABORTED",
     "HEADWATER_TRANSACTION_VERSIONS_APART",
     "HEADWATER_TRANSACTION_OPEN",
+    "HEADWATER_TRANSACTION_LOST",  # a clock jumped by more than a transaction may be idle
     "CommitFailedError",
 )
 _MOST_SHOWN = 8
