@@ -30,7 +30,7 @@ app = typer.Typer(add_completion=False, help=__doc__, pretty_exceptions_enable=F
 
 
 @app.callback(invoke_without_command=True)
-def run(
+def run(  # noqa: PLR0917 - the command's options
     context: typer.Context,
     minutes: Annotated[float, typer.Option(help="How long clients run, in all.")] = 2.0,
     clients: Annotated[int, typer.Option(help="How many processes, beside delta-rs.")] = 4,
@@ -38,22 +38,26 @@ def run(
     nemesis: Annotated[str, typer.Option(help=f"Some of {', '.join(NEMESES)}, by commas; none.")] = "pause,kill,clock",
     mutate: Annotated[str | None, typer.Option(help=f"A fault to find: {', '.join(MUTATIONS)}.")] = None,
     seed: Annotated[int, typer.Option(help="What the first round draws by; each round has the next.")] = 0,
-    keep: Annotated[Path | None, typer.Option(help="A folder for the histories, and the tables of refused ones.")] = None,
+    keep: Annotated[
+        Path | None, typer.Option(help="A folder for the histories, and the tables of refused ones.")
+    ] = None,
 ) -> None:
     """Run rounds, and say what each history shows."""
     if context.invoked_subcommand is not None:
         return
     chosen = tuple(each for each in nemesis.split(",") if each != "none")
-    for value, known in ((store, STORES), (mutate or next(iter(MUTATIONS)), MUTATIONS), *((n, NEMESES) for n in chosen)):
+    for value, known in (
+        (store, STORES),
+        (mutate or next(iter(MUTATIONS)), MUTATIONS),
+        *((n, NEMESES) for n in chosen),
+    ):
         if value not in known:
             raise typer.BadParameter(f"{value} is not one of {', '.join(known)}")
     until = time.monotonic() + minutes * 60
     refused, totals = [], Counter[str]()
     while time.monotonic() < until:
         seconds = min(_ROUND_SECONDS[store], max(1.0, until - time.monotonic()))
-        setting = Setting(
-            seconds=seconds, clients=clients, store=store, nemesis=chosen, mutate=mutate, seed=seed
-        )
+        setting = Setting(seconds=seconds, clients=clients, store=store, nemesis=chosen, mutate=mutate, seed=seed)
         home = Path(tempfile.mkdtemp(prefix="histories-"))
         judged = summary.judge(run_round(setting, home / "round"))
         typer.echo(f"round of seed {seed}, {seconds:.0f} s: " + "\n".join(summary.lines(judged)))

@@ -223,25 +223,26 @@ class _Search:
             for before, after in zip(writers, writers[1:], strict=False):
                 if before is not None and after is not None:
                     yield Node(before), Node(after), "ww"
-        inserted: dict[Object, set[int]] = defaultdict(set)
-        for (table, key, item), writer in self._writer.items():
-            if self._is_kept((table, key)) and not self._holds_lists((table, key)):
-                if self._ops[writer].outcome == "ok" or item in self._at_end.get((table, key), ()):
-                    inserted[table, key].add(item)
+        inserted = self._inserted()
         for seen in self._seen:
+            read, missed = seen.items, tuple(inserted[seen.object] - set(seen.items))
             if self._holds_lists(seen.object):
-                next_ones = self._longest.get(seen.object, ())[len(seen.items) :][:1]
-                read: Iterable[int] = seen.items[-1:]
-            elif self._is_kept(seen.object):
-                next_ones, read = tuple(inserted[seen.object] - set(seen.items)), seen.items
-            else:
+                read, missed = read[-1:], self._longest.get(seen.object, ())[len(read) :][:1]
+            elif not self._is_kept(seen.object):
                 continue
-            for item in read:
-                if (writer_of := self._writer.get((*seen.object, item))) is not None:
-                    yield Node(writer_of), seen.node, "wr"
-            for item in next_ones:
-                if (writer_of := self._writer.get((*seen.object, item))) is not None:
-                    yield seen.node, Node(writer_of), "rw"
+            for items, kind in ((read, "wr"), (missed, "rw")):
+                for writer in (self._writer.get((*seen.object, item)) for item in items):
+                    if writer is not None:
+                        yield (Node(writer), seen.node, kind) if kind == "wr" else (seen.node, Node(writer), kind)
+
+    def _inserted(self) -> dict[Object, set[int]]:
+        """The ids of rows that are there, of tables that only get more."""
+        found: dict[Object, set[int]] = defaultdict(set)
+        for (table, key, item), writer in self._writer.items():
+            is_there = self._ops[writer].outcome == "ok" or item in self._at_end.get((table, key), ())
+            if is_there and self._tables[table].appends_only:
+                found[table, key].add(item)
+        return found
 
 
 #: Cycles that are named at most.
@@ -254,7 +255,7 @@ def cycles(ops: Sequence[Op], edges: Iterable[tuple[Node, Node, str]]) -> list[A
     for before, after, kind in edges:
         if before != after:
             graph[before][after].add(kind)
-    found = []
+    found: list[Anomaly] = []
     for component in components({node: list(after) for node, after in graph.items()}):
         if len(component) > 1 and len(found) < _MOST_CYCLES:
             found.append(_named(ops, graph, component))
@@ -281,7 +282,9 @@ def _named(ops: Sequence[Op], graph: dict[Node, dict[Node, set[str]]], component
 
 def _told(name: str, ops: Sequence[Op], graph: dict[Node, dict[Node, set[str]]], cycle: Sequence[Node]) -> Anomaly:
     kinds = ["/".join(sorted(graph[a][b])) for a, b in zip(cycle, [*cycle[1:], cycle[0]], strict=True)]
-    return Anomaly(name, f"{len(cycle)} ops depend on each other in a circle: {', '.join(kinds)}", [ops[n.op] for n in cycle])
+    return Anomaly(
+        name, f"{len(cycle)} ops depend on each other in a circle: {', '.join(kinds)}", [ops[n.op] for n in cycle]
+    )
 
 
 def _cycle(nodes: Iterable[Node], after: Callable[[Node], Iterable[Node]]) -> list[Node] | None:
@@ -336,7 +339,7 @@ def components(graph: dict[Any, Sequence[Any]]) -> list[list[Any]]:
                 if work:
                     low[work[-1][0]] = min(low[work[-1][0]], low[node])
                 if low[node] == index[node]:
-                    component = []
+                    component: list[Any] = []
                     while not component or component[-1] != node:
                         component.append(stack.pop())
                         on_stack.discard(component[-1])

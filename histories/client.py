@@ -327,8 +327,7 @@ def _import_all(name: str) -> None:
     if name.startswith("delta-rs"):
         import deltalake  # noqa: F401
     else:
-        import histories.faults
-        import histories.tables  # noqa: F401
+        from histories import faults, mutations, tables  # noqa: F401
 
 
 def _live(plan: Plan, name: str, process: int) -> None:

@@ -40,7 +40,7 @@ def prepare(plan: Plan, name: str, chance: random.Random, quiet: bool) -> None:
     """
     if "faketime" in os.environ.get("LD_PRELOAD", ""):
         # libfaketime shifts the deadline of a sleep by the monotonic clock, which it leaves alone: it would never end.
-        time.sleep = lambda seconds: select.select([], [], [], seconds)
+        setattr(time, "sleep", _sleep)  # noqa: B010 - it is a function of another module
     groups.settle_by(SETTLER)
     groups.PATIENCE, groups.GRACE = plan.patience, 30.0
     at_work._BETWEEN_SIGNS = plan.patience / 4
@@ -57,7 +57,11 @@ def prepare(plan: Plan, name: str, chance: random.Random, quiet: bool) -> None:
             store, own = store_for(path, *more)
             return wrapped(store), own
 
-        opening.store_for = faulty
+        setattr(opening, "store_for", faulty)  # noqa: B010 - the same
+
+
+def _sleep(seconds: float) -> None:
+    select.select([], [], [], seconds)
 
 
 def _with_faults(plan: Plan, chance: random.Random) -> Any:
@@ -75,7 +79,7 @@ def _with_faults(plan: Plan, chance: random.Random) -> Any:
             os.kill(os.getpid(), signal.SIGSTOP)
 
     def kind_of(plain: type) -> type:
-        class Faulty(plain):  # type: ignore[misc, valid-type]
+        class Faulty(plain):  # type: ignore[misc]
             strikes = True
 
             def put_if_absent(self, path: str, data: bytes) -> None:

@@ -10,8 +10,9 @@ built at first use), and what is taken of each op.
 - Of a transaction that is not serializable, what its queries read of a table is an op of its own.
 - On a table at ``WriteSerializable`` whose rows are also deleted, queries are left out but for the last ones: only
   writers have a serial order, in which rows that were appended meanwhile may come after a DELETE that did not see them.
-- An op without an answer has no end, nor one of another engine (:attr:`~histories.history.Op.is_foreign`). If something was seen of it, it had taken effect by then; if nothing was seen
-  of it until the end, and it only appended to lists, it had none.
+- An op without an answer has no end, nor has one of another engine (:attr:`~histories.history.Op.is_foreign`). If
+  something was seen of it, it had taken effect by then. If nothing was seen of it until the end, and nothing that it
+  wrote may have been deleted, it had no effect.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ def program() -> Path:
     if _PROGRAM.exists() and _PROGRAM.stat().st_mtime >= newest:
         return _PROGRAM
     if shutil.which("go") is None:
-        raise NoCheckerError("Go is not installed (the command go is not on the PATH), and Porcupine is a library of Go")
+        raise NoCheckerError(
+            "Go is not installed (the command go is not on the PATH), and Porcupine is a library of Go"
+        )
     _PROGRAM.parent.mkdir(parents=True, exist_ok=True)
     coming = _PROGRAM.with_name(f"checker-{os.getpid()}")
     command = ["go", "build", "-o", str(coming), "."]

@@ -6,6 +6,7 @@ client applies a mutation to itself before its first statement.
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable
 from typing import Any
@@ -13,14 +14,12 @@ from typing import Any
 
 def skip_conflict_check() -> None:
     """Commits are not checked against the commits that won: neither a statement's nor what COMMIT has only read."""
-    from headwater.groups import only_read
-    from headwater.transaction import prepared
 
     def check(intent: Any, winner: Any) -> None:
         pass
 
-    prepared.check = check
-    only_read.check = check
+    for module in ("headwater.groups.only_read", "headwater.transaction.prepared"):
+        _replace(module, "check", check)
 
 
 def lose_vector() -> None:
@@ -45,7 +44,14 @@ def decide_twice() -> None:
         store.put(path, json.dumps({"outcome": outcome}).encode())
         return outcome
 
-    groups.decide = decide
+    _replace("headwater.log.groups", "decide", decide)
+
+
+def _replace(module: str, name: str, function: Callable[..., Any]) -> None:
+    """Have a module use another function in place of one that it has."""
+    there = importlib.import_module(module)
+    assert callable(getattr(there, name))
+    setattr(there, name, function)
 
 
 #: By the name that ``--mutate`` takes.

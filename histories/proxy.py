@@ -90,7 +90,7 @@ def proxied(port: int, seed: int) -> Iterator[int]:
             finally:
                 connection.close()
 
-        do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _handle  # noqa: N815 - as the standard library names them
+        do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _handle
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

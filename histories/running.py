@@ -26,12 +26,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
-from support.processes import environment, python
 
 from headwater.stores import LocalStore
 from histories import stores, tables
 from histories.client import Plan
 from histories.history import Header, History, Op, TableFacts, of_ops, read_ops
+from support.processes import environment, python
 
 #: The tables of a round.
 TABLES = {
@@ -43,9 +43,7 @@ TABLES = {
     "rows": TableFacts(holds="rows"),
 }
 NEMESES = ("pause", "kill", "clock", "faketime", "proxy")
-_FAKETIME = [
-    Path(f"/usr/lib/{machine}-linux-gnu/faketime/libfaketime.so.1") for machine in ("x86_64", "aarch64")
-]
+_FAKETIME = [Path(f"/usr/lib/{machine}-linux-gnu/faketime/libfaketime.so.1") for machine in ("x86_64", "aarch64")]
 #: How far a clock is from this machine's at most, in seconds.
 _FARTHEST_JUMP = 3600
 #: Seconds between two pauses, two kills and two jumps of a clock, on average.
@@ -109,9 +107,7 @@ def run_round(setting: Setting, folder: Path) -> History:
         stack.callback(round_.end)
         round_.run()
         ops: list[Op] = [op for file in sorted(folder.glob("ops-*.jsonl")) for op in read_ops(file)]
-    header = Header(
-        tables=TABLES, seed=setting.seed, store=setting.store, nemesis=list(strikes), mutate=setting.mutate
-    )
+    header = Header(tables=TABLES, seed=setting.seed, store=setting.store, nemesis=list(strikes), mutate=setting.mutate)
     return of_ops(header, ops)
 
 

@@ -14,9 +14,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from support.processes import environment, python
-
 from headwater.stores import Store, store_for
+from support.processes import environment, python
 
 STORES = ("local", "s3")
 _BUCKET = "histories"

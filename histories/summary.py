@@ -49,6 +49,12 @@ class Judged(msgspec.Struct):
         accepted = self.verdicts is not None and all(each.verdict == "ok" for each in self.verdicts)
         return accepted and not self.found and not self.unexpected
 
+    @property
+    def shown_after(self) -> int | None:
+        """How many ops had ended when the first anomaly could be seen; None if there is none, or only Porcupine saw."""
+        lasts = [max((op.end or 0 for op in each.ops), default=0) for each in self.found]
+        return sum(op.end is not None and op.end <= min(lasts) for op in self.history.ops) if lasts else None
+
 
 def judge(history: History, seconds: float = 30.0) -> Judged:
     """Ask both checkers.
@@ -90,7 +96,10 @@ def lines(judged: Judged) -> list[str]:
         text = ", ".join(f"{count} {verdict}" for verdict, count in found.most_common())
         told.append(f"  linearizable ({len(judged.verdicts)} objects): {text}{more}")
     names = Counter(each.name for each in judged.found)
-    told.append("  anomalies: " + (", ".join(f"{count} {name}" for name, count in names.most_common()) or "none"))
+    after = "" if judged.shown_after is None else f"; the first after {judged.shown_after} ops"
+    told.append(
+        "  anomalies: " + (", ".join(f"{count} {name}" for name, count in names.most_common()) or "none") + after
+    )
     for each in judged.found[:_MOST_SHOWN]:
         told.append(f"    {each.name}: {each.text}")
         told += [f"      {op}" for op in each.ops[:6]]

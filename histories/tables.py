@@ -18,8 +18,6 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
-from support.recording_statement import RecordingStatement
-from support.transactions import Session
 
 from headwater.basics import clock
 from headwater.log import deletion_vectors
@@ -37,6 +35,8 @@ from headwater.transaction.keyed import KeyReads
 from headwater.transaction.moved_rows import Copy
 from headwater.transaction.row_level import Mark, marked_file
 from histories.history import TableFacts
+from support.recording_statement import RecordingStatement
+from support.transactions import Session
 
 _COLUMNS = pa.schema([("k", pa.int64()), ("id", pa.int64()), ("text", pa.string())])
 _CHECKPOINT_INTERVAL = 20
@@ -92,23 +92,28 @@ class BareStatement(RecordingStatement):
         return self.files
 
 
-class Client(Session):
-    """A session that runs statements on tables by name.
+class _BareSession(Session):
+    """A session, each statement of which is a :class:`BareStatement`."""
+
+    def run(self, do: Callable[..., Any], *args: Any) -> Any:
+        statement = BareStatement(self.confs)  # type: ignore[no-untyped-call]
+        try:
+            return do(*args, statement)
+        finally:
+            self.confs = dict(statement.confs)
+
+
+class Client:
+    """A session that runs statements on tables by name; between :meth:`begin` and :meth:`commit`, in a transaction.
 
     :param paths: of the tables, by name.
     :param retry_seconds: for how long a statement that lost to another is run again.
     """
 
     def __init__(self, paths: Mapping[str, str], facts: Mapping[str, TableFacts], retry_seconds: int = 5) -> None:
-        super().__init__(**{"spark_headwater_dml_retrySeconds": str(retry_seconds)})
+        session = _BareSession(spark_headwater_dml_retrySeconds=str(retry_seconds))
+        self._run, self.begin, self.commit, self.rollback = session.run, session.begin, session.commit, session.rollback
         self._paths, self._facts = paths, facts
-
-    def run(self, do: Callable[..., Any], *args: Any) -> Any:
-        statement = BareStatement(self.confs)
-        try:
-            return do(*args, statement)
-        finally:
-            self.confs = dict(statement.confs)
 
     # Queries
 
@@ -122,7 +127,7 @@ class Client(Session):
             found = (row for file in _files(snapshot, predicates) for row in _rows(snapshot, file).values())
             return [row for row in found if keys is None or row.k in keys]
 
-        found: list[Row] = self.run(query)
+        found: list[Row] = self._run(query)
         return found
 
     # Statements
@@ -141,7 +146,7 @@ class Client(Session):
             commit(txn, statement, Provenance(name), application=application)
             return True
 
-        return bool(self.run(lambda statement: self._rerun(table, statement, insert)))
+        return bool(self._run(lambda statement: self._rerun(table, statement, insert)))
 
     def change(
         self, table: str, keys: Sequence[int], change: Callable[[Row], Row | None], missing: Sequence[Row] = ()
@@ -153,7 +158,7 @@ class Client(Session):
             have both of one of them are matched.
         """
         return int(
-            self.run(
+            self._run(
                 lambda statement: self._rerun(
                     table, statement, lambda inner: self._change(table, keys, change, missing, inner)
                 )
@@ -179,7 +184,7 @@ class Client(Session):
             txn.move([Copy(removals(chosen, data_change=False), list(map(len, rows)), outputs)])
             commit(txn, statement, Provenance("OPTIMIZE"))
 
-        self.run(compact)
+        self._run(compact)
 
     # How
 
@@ -207,9 +212,7 @@ class Client(Session):
         files = _files(snapshot, predicates)
         for file in files:
             rows = _rows(snapshot, file)
-            positions = [
-                p for p, row in rows.items() if ((row.k, row.id) in wanted if missing else row.k in keys)
-            ]
+            positions = [p for p, row in rows.items() if ((row.k, row.id) in wanted if missing else row.k in keys)]
             if not positions:
                 continue
             matched += (rows[position] for position in positions)
@@ -277,7 +280,9 @@ def _write(snapshot: Snapshot, rows: Sequence[Row], data_change: bool = True) ->
 
 def _marked(snapshot: Snapshot, file: Mapping[str, Any], positions: BitMap64) -> Mark:
     before = vector_of(file["deletion_vector"])
-    gone = positions if before is None else positions | deletion_vectors.read(before, snapshot.table_path, snapshot.store)
+    gone = (
+        positions if before is None else positions | deletion_vectors.read(before, snapshot.table_path, snapshot.store)
+    )
     physical = json.loads(file["stats"])["numRecords"]
     add = None
     if len(gone) < physical:

@@ -7,7 +7,6 @@ import shutil
 from typing import Any
 
 import pytest
-
 from histories import anomalies, linearizability, summary
 from histories.history import Header, History, Op, TableFacts, read, write
 from histories.mutations import MUTATIONS
@@ -96,7 +95,10 @@ _WRONG = {
         {"incompatible order", "not linearizable"},
     ),
     "fractured read": (
-        [op(_A, append("u", 1, 2), isolation="transaction"), op(seen("t", 1, 1), seen("u", 1), isolation="transaction")],
+        [
+            op(_A, append("u", 1, 2), isolation="transaction"),
+            op(seen("t", 1, 1), seen("u", 1), isolation="transaction"),
+        ],
         # What is missing of u is an element of one that had ended before.
         {"fractured read", "not linearizable"},
     ),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 
 import pytest
-
 from histories import summary
 from histories.mutations import MUTATIONS
 from histories.running import Setting, run_round
