@@ -36,6 +36,7 @@ def run(  # noqa: PLR0917 - the command's options
     clients: Annotated[int, typer.Option(help="How many processes, beside delta-rs.")] = 4,
     store: Annotated[str, typer.Option(help=f"One of {', '.join(STORES)}.")] = "local",
     nemesis: Annotated[str, typer.Option(help=f"Some of {', '.join(NEMESES)}, by commas; none.")] = "pause,kill,clock",
+    spark: Annotated[bool, typer.Option("--spark", help="A Spark besides, which runs SQL.")] = False,
     mutate: Annotated[str | None, typer.Option(help=f"A fault to find: {', '.join(MUTATIONS)}.")] = None,
     seed: Annotated[int, typer.Option(help="What the first round draws by; each round has the next.")] = 0,
     keep: Annotated[
@@ -57,7 +58,9 @@ def run(  # noqa: PLR0917 - the command's options
     refused, totals = [], Counter[str]()
     while time.monotonic() < until:
         seconds = min(_ROUND_SECONDS[store], max(1.0, until - time.monotonic()))
-        setting = Setting(seconds=seconds, clients=clients, store=store, nemesis=chosen, mutate=mutate, seed=seed)
+        setting = Setting(
+            seconds=seconds, clients=clients, store=store, nemesis=chosen, mutate=mutate, seed=seed, with_spark=spark
+        )
         home = Path(tempfile.mkdtemp(prefix="histories-"))
         judged = summary.judge(run_round(setting, home / "round"))
         typer.echo(f"round of seed {seed}, {seconds:.0f} s: " + "\n".join(summary.lines(judged)))

@@ -1,9 +1,10 @@
 """A client: ``python -m histories.client PLAN NAME NUMBER`` runs statements until a file says stop, and writes its ops.
 
 Owns what clients ask for: single statements, queries, transactions over several tables, micro-batches of a stream that
-are tried again after a crash, compaction. The plan is a file of JSON (:class:`Plan`); the name is that of a client,
-which lives on when a killed process is replaced by another. A client called ``last`` reads all tables and ends; one
-whose name begins with ``delta-rs`` appends with that engine.
+are tried again after a crash, compaction. The plan is a file of JSON (:class:`Plan`). The process forks another that
+does the work, whose id is in the file ``pid-NAME``, and forks the next one if that is killed: to start one from nothing
+takes seconds. A client called ``last`` reads all tables and ends. One whose name begins with ``delta-rs`` appends with
+that engine, and one called ``spark`` runs statements in SQL (:mod:`histories.sql`).
 
 Keys and lists are young: which keys are in use changes every :data:`_GENERATION_SECONDS`, so that lists stay short and
 each is written by several clients.
@@ -143,14 +144,11 @@ class Worker:
     # Single statements
 
     def _append(self) -> None:
-        from histories.tables import Row
-
         table, keys = self._table(self._lists), self._keys(_MOST_ROWS)
         elements = {key: self._new() for key in keys}
         does: list[MicroOp] = [["append", table, key, element] for key, element in elements.items()]
         with self._journal.op("merge", does):
-            missing = [Row(key, 0, str(element)) for key, element in elements.items()]
-            self._client.change(table, keys, lambda row: row.with_element(elements[row.k]), missing)
+            self._client.append(table, elements)
 
     def _query_lists(self) -> None:
         table, keys = self._table(self._lists), self._keys(_KEYS_PER_GENERATION)
@@ -203,8 +201,6 @@ class Worker:
             self._batch_file.unlink()
 
     def _change_rows(self) -> None:
-        from histories.tables import Row
-
         table, (key,) = self._table(self._rows), self._keys()
         kind = self._chance.choices(["insert", "delete", "touch", "merge"], [4, 1, 2, 4])[0]
         if kind == "insert":
@@ -214,10 +210,9 @@ class Worker:
         does: list[MicroOp] = [[kind, table, key, id if kind == "merge" else None]]
         with self._journal.op(kind, does):
             if kind == "merge":
-                self._client.change(table, [key], Row.counted_up, [Row(key, id, "0")])
+                self._client.merge(table, key, id)
             else:
-                change: Any = Row.counted_up if kind == "touch" else lambda row: None
-                does[0][3] = self._client.change(table, [key], change)
+                does[0][3] = (self._client.touch if kind == "touch" else self._client.delete)(table, key)
 
     def _scan(self) -> None:
         table, keys = self._table([*self._rows, *self._logs]), self._keys(2)
@@ -258,7 +253,7 @@ class Worker:
 
         verb, table, key, what = each
         if verb == "append":
-            self._client.change(table, [key], lambda row: row.with_element(what), [Row(key, 0, str(what))])
+            self._client.append(table, {key: what})
         elif verb == "insert":
             self._client.insert(table, [Row(key, id, "0") for id in what])
         else:
@@ -346,6 +341,11 @@ def _live(plan: Plan, name: str, process: int) -> None:
 def _work(plan: Plan, name: str, process: int) -> None:
     if name.startswith("delta-rs"):
         DeltaRs(plan, name, process).run()
+        return
+    if name == "spark":
+        from histories import sql
+
+        sql.run(plan, process, lambda thread, client: Worker(plan, f"spark{thread}", process + thread, client).run())
         return
     from histories import faults, mutations
     from histories.tables import Client

@@ -36,7 +36,7 @@ _OF_TRANSACTIONS = 6
 def prepare(plan: Plan, name: str, chance: random.Random, quiet: bool) -> None:
     """Have this process use such stores and such a clock.
 
-    :param quiet: without the faults, for who reads at the end.
+    :param quiet: without the faults, for the queries at the end.
     """
     if "faketime" in os.environ.get("LD_PRELOAD", ""):
         # libfaketime shifts the deadline of a sleep by the monotonic clock, which it leaves alone: it would never end.

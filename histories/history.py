@@ -136,7 +136,7 @@ def write(path: Path, history: History) -> None:
 def read(path: Path) -> History:
     """A history that was kept.
 
-    :raises msgspec.DecodeError: it is none.
+    :raises msgspec.DecodeError: the file holds something else.
     """
     first, *lines = path.read_bytes().splitlines()
     header = msgspec.json.decode(first, type=Header)

@@ -48,7 +48,7 @@ def decide_twice() -> None:
 
 
 def _replace(module: str, name: str, function: Callable[..., Any]) -> None:
-    """Have a module use another function in place of one that it has."""
+    """Have a module use another function under a name that it has."""
     there = importlib.import_module(module)
     assert callable(getattr(there, name))
     setattr(there, name, function)

@@ -52,6 +52,8 @@ _BETWEEN = {"pause": 1.0, "kill": 4.0, "clock": 2.0, "faketime": 2.0}
 _STOPS, _KILLS = 0.005, 0.001
 #: The most seconds that a client may take to end its last op.
 _LONGEST_OP = 60.0
+#: The same until the first op, of a JVM on a busy machine.
+_LONGEST_START = 240.0
 _POLL_SECONDS = 0.05
 
 
@@ -69,6 +71,7 @@ class Setting(msgspec.Struct, kw_only=True):
     mutate: str | None = None
     seed: int = 0
     with_delta_rs: bool = True
+    with_spark: bool = False
     patience: float = 0.5
 
 
@@ -130,6 +133,8 @@ class _Round:
         self._names = [f"client{number}" for number in range(setting.clients)]
         if setting.with_delta_rs and is_local:
             self._names.append("delta-rs")
+        if setting.with_spark:
+            self._names.insert(0, "spark")
         self._started = 0
         #: When a stopped process is continued, by its id.
         self._wakes: dict[int, float] = {}
@@ -139,7 +144,9 @@ class _Round:
     def run(self) -> None:
         for name in self._names:
             self._start(name)
-        self._wait_until_all_began()
+            if name == "spark":  # it takes longest, and would lose each race while its classes are loaded
+                self._wait_until_began(1)
+        self._wait_until_began(len(self._names))
         until = time.monotonic() + self._setting.seconds
         while time.monotonic() < until:
             self._strike()
@@ -159,15 +166,15 @@ class _Round:
     def end(self) -> None:
         """Kill what is still running: each client is a process group of its own."""
         for process in self._processes.values():
-            if process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            process.wait()
 
     def _start(self, name: str) -> None:
         self._started += 1
         more = {"PYTHONHASHSEED": "0"}
         self._set_clock(name, 0)
-        if "faketime" in self._setting.nemesis and name not in ("last", "delta-rs"):
+        if "faketime" in self._setting.nemesis and name.startswith("client"):
             more |= {
                 "LD_PRELOAD": str(libfaketime()),
                 "FAKETIME_TIMESTAMP_FILE": str(self._folder / f"clock-{name}"),
@@ -183,11 +190,11 @@ class _Round:
                 start_new_session=True,
             )  # fmt: skip
 
-    def _wait_until_all_began(self) -> None:
-        until = time.monotonic() + _LONGEST_OP
-        while len(list(self._folder.glob("ops-*.jsonl"))) < len(self._names):
+    def _wait_until_began(self, count: int) -> None:
+        until = time.monotonic() + _LONGEST_START
+        while len(list(self._folder.glob("ops-*.jsonl"))) < count:
             if time.monotonic() > until:
-                raise ClientFailedError(f"not all clients began an op within {_LONGEST_OP:.0f} s")
+                raise ClientFailedError(f"not all clients began an op within {_LONGEST_START:.0f} s")
             self._wake()
             self._check_alive()
             time.sleep(_POLL_SECONDS)
@@ -223,8 +230,12 @@ class _Round:
 
     def _signal(self, name: str, number: int) -> None:
         pid = self._pid(name)
-        if pid is not None:
-            with contextlib.suppress(ProcessLookupError):
+        if pid is None or (name == "spark" and number == signal.SIGKILL):  # it would take minutes to come back
+            return
+        with contextlib.suppress(ProcessLookupError):
+            if name == "spark":  # with its JVM and its handler
+                os.killpg(self._processes[name].pid, number)
+            else:
                 os.kill(pid, number)
 
     def _wake(self) -> None:
@@ -236,7 +247,7 @@ class _Round:
                 longest = 4 * self._setting.patience
                 if now >= self._wakes.setdefault(pid, now + self._chance.random() * longest):
                     del self._wakes[pid]
-                    os.kill(pid, signal.SIGCONT)
+                    self._signal(name, signal.SIGCONT)
 
     def _check_alive(self) -> None:
         for name, process in self._processes.items():

@@ -51,7 +51,7 @@ class Judged(msgspec.Struct):
 
     @property
     def shown_after(self) -> int | None:
-        """How many ops had ended when the first anomaly could be seen; None if there is none, or only Porcupine saw."""
+        """How many ops had ended when the first anomaly could be seen; None without an anomaly."""
         lasts = [max((op.end or 0 for op in each.ops), default=0) for each in self.found]
         return sum(op.end is not None and op.end <= min(lasts) for op in self.history.ops) if lasts else None
 

@@ -148,11 +148,27 @@ class Client:
 
         return bool(self._run(lambda statement: self._rerun(table, statement, insert)))
 
-    def change(
+    def append(self, table: str, elements: Mapping[int, int]) -> None:
+        """MERGE: an element for the list of each key, which it makes if there is no row."""
+        missing = [Row(key, 0, str(element)) for key, element in elements.items()]
+        self._rewrite(table, list(elements), lambda row: row.with_element(elements[row.k]), missing)
+
+    def delete(self, table: str, key: int) -> int:
+        """DELETE of the rows with a key; how many there were."""
+        return self._rewrite(table, [key], lambda row: None)
+
+    def touch(self, table: str, key: int) -> int:
+        """UPDATE that counts up the rows with a key; how many there were."""
+        return self._rewrite(table, [key], Row.counted_up)
+
+    def merge(self, table: str, key: int, id: int) -> None:
+        """MERGE that counts up a row, or inserts it."""
+        self._rewrite(table, [key], Row.counted_up, [Row(key, id, "0")])
+
+    def _rewrite(
         self, table: str, keys: Sequence[int], change: Callable[[Row], Row | None], missing: Sequence[Row] = ()
     ) -> int:
-        """DELETE, UPDATE or MERGE: the rows with these keys as a function returns them, None to delete one; how many
-        there were.
+        """The rows with these keys become what a function returns, None to delete one; how many there were.
 
         :param missing: a MERGE's rows, of which those are inserted whose ``k`` and ``id`` no row has; only rows that
             have both of one of them are matched.
