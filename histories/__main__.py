@@ -9,7 +9,6 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Annotated
@@ -54,10 +53,11 @@ def run(  # noqa: PLR0917 - the command's options
     ):
         if value not in known:
             raise typer.BadParameter(f"{value} is not one of {', '.join(known)}")
-    until = time.monotonic() + minutes * 60
+    left = minutes * 60
     refused, totals = [], Counter[str]()
-    while time.monotonic() < until:
-        seconds = min(_ROUND_SECONDS[store], max(1.0, until - time.monotonic()))
+    while left > 0:
+        seconds = min(_ROUND_SECONDS[store], left)
+        left -= seconds
         setting = Setting(
             seconds=seconds, clients=clients, store=store, nemesis=chosen, mutate=mutate, seed=seed, with_spark=spark
         )

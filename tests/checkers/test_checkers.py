@@ -99,7 +99,7 @@ _WRONG = {
             op(_A, append("u", 1, 2), isolation="transaction"),
             op(seen("t", 1, 1), seen("u", 1), isolation="transaction"),
         ],
-        # What is missing of u is an element of one that had ended before.
+        # The element that is missing of u was written by a transaction that had ended before.
         {"fractured read", "not linearizable"},
     ),
     "fractured read, at the same time": (
