@@ -7,6 +7,7 @@ if nothing could check it. ``python -m histories check FILE`` checks a history t
 from __future__ import annotations
 
 import shutil
+import signal
 import sys
 import tempfile
 from collections import Counter
@@ -53,6 +54,7 @@ def run(  # noqa: PLR0917 - the command's options
     ):
         if value not in known:
             raise typer.BadParameter(f"{value} is not one of {', '.join(known)}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # which ends the clients
     left = minutes * 60
     refused, totals = [], Counter[str]()
     while left > 0:

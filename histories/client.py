@@ -37,6 +37,8 @@ _MERGED_IDS = 3
 _PER_PROCESS, _MOST_LIVES = 1_000_000, 10_000
 #: The most rows that an INSERT has, and the most keys that a statement is about.
 _MOST_ROWS = 3
+#: How often a statement of a transaction is one of these.
+_IN_TRANSACTIONS = {"append": 5, "read": 6, "insert": 3, "scan": 2, "delete": 1, "touch": 1, "merge": 2}
 #: Errors after which a commit may stand.
 _UNKNOWN = ("OUTCOME_UNKNOWN", "HEADWATER_TRANSACTION_NOT_UNDONE")
 
@@ -114,7 +116,7 @@ class Worker:
         self._batch_file = Path(plan.folder) / f"batch-{name}.json"
         self._kinds: list[tuple[Callable[[], None], int]] = [
             (self._append, 8), (self._query_lists, 4), (self._transaction, 8), (self._insert, 2), (self._stream, 2),
-            (self._change_rows, 8), (self._scan, 4), (self._compact, 1),
+            (self._change_rows, 8), (self._scan, 4), (self._compact, 2),
         ]  # fmt: skip
 
     def run(self) -> None:
@@ -232,12 +234,15 @@ class Worker:
         does: list[MicroOp] = []
         for _ in range(self._chance.randint(2, 4)):
             (key,) = self._keys()
-            verb = self._chance.choices(["append", "read", "insert", "scan"], [4, 5, 2, 1])[0]
-            table = self._table(self._lists if verb in ("append", "read") else self._logs)
-            if verb == "insert":
-                does.append([verb, table, key, [self._new()]])
-            else:
-                does.append([verb, table, key, self._new() if verb == "append" else None])
+            verb = self._chance.choices(list(_IN_TRANSACTIONS), list(_IN_TRANSACTIONS.values()))[0]
+            if verb in ("append", "read"):
+                table = self._table(self._lists)
+            else:  # of rows that others change, a query may see another version than the transaction writes to
+                table = self._table(self._logs if verb == "scan" else [*self._logs, *self._rows])
+            if table in self._logs and verb in ("delete", "touch", "merge"):
+                verb = "insert"
+            what = {"append": self._new(), "insert": [self._new()], "merge": self._chance.randint(1, _MERGED_IDS)}
+            does.append([verb, table, key, what.get(verb)])
         with self._journal.op("transaction", does, isolation=isolation):
             self._client.begin("serializable" if isolation == "serializable" else None)
             try:
@@ -256,6 +261,10 @@ class Worker:
             self._client.append(table, {key: what})
         elif verb == "insert":
             self._client.insert(table, [Row(key, id, "0") for id in what])
+        elif verb == "merge":
+            self._client.merge(table, key, what)
+        elif verb in ("delete", "touch"):
+            each[3] = (self._client.touch if verb == "touch" else self._client.delete)(table, key)
         else:
             self._answer(table, [key], [each])
 

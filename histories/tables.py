@@ -39,7 +39,7 @@ from support.recording_statement import RecordingStatement
 from support.transactions import Session
 
 _COLUMNS = pa.schema([("k", pa.int64()), ("id", pa.int64()), ("text", pa.string())])
-_CHECKPOINT_INTERVAL = 20
+_CHECKPOINT_INTERVAL = 10
 _MOST_COMPACTED = 12
 
 
