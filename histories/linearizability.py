@@ -13,6 +13,9 @@ built at first use), and what is taken of each op.
 - An op without an answer has no end, nor has one of another engine (:attr:`~histories.history.Op.is_foreign`). If
   something was seen of it, it had taken effect by then. If nothing was seen of it until the end, and nothing that it
   wrote may have been deleted, it had no effect.
+- Lists only get longer, and each element is written once. So the longest list that was read says what was in it right
+  before each of its elements. That is given to Porcupine as if the op had read it, which changes no verdict: without,
+  the search would keep every order of appends that no query saw until the end.
 """
 
 from __future__ import annotations
@@ -87,7 +90,7 @@ def check(history: History, seconds: float = 30.0) -> list[Verdict]:
 def parts(history: History) -> Iterator[dict[str, Any]]:
     """The histories of single objects, as ``checker/main.go`` takes them."""
     objects: dict[tuple[str, ...], list[dict[str, Any]]] = defaultdict(list)
-    seen_by = _first_seen(history)
+    seen_by, longest = _first_seen(history), _longest(history)
     for op in history.ops:
         if op.outcome == "failed":
             continue
@@ -95,7 +98,7 @@ def parts(history: History) -> Iterator[dict[str, Any]]:
         ends = [seen_by[item] for item in _items(op) if item in seen_by]
         if not known and not ends and not _may_be_unseen(history, op):
             continue
-        for where, made in _of_op(history, op):
+        for where, made in _of_op(history, op, longest):
             end = op.end
             if not known or op.is_foreign:
                 own = [seen_by[item] for item in _items(op) if item in seen_by and item[0] == where[0]]
@@ -125,6 +128,15 @@ def _first_seen(history: History) -> dict[tuple[str, int, int], int]:
     return found
 
 
+def _longest(history: History) -> dict[tuple[str, int], list[int]]:
+    """The longest list that a query saw of each key."""
+    found: dict[tuple[str, int], list[int]] = {}
+    for each in (each for op in history.ops if op.outcome == "ok" for each in op.does):
+        if each[0] == "read" and each[3] is not None:
+            found[each[1], each[2]] = max(found.get((each[1], each[2]), []), each[3], key=len)
+    return found
+
+
 def _may_be_unseen(history: History, op: Op) -> bool:
     """Whether an op of which nothing was seen may have had an effect: its rows may be deleted again."""
     tables = history.header.tables
@@ -135,14 +147,16 @@ def _may_be_unseen(history: History, op: Op) -> bool:
     )
 
 
-def _of_op(history: History, op: Op) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+def _of_op(
+    history: History, op: Op, longest: dict[tuple[str, int], list[int]]
+) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
     by_table: dict[str, list[MicroOp]] = defaultdict(list)
     for each in op.does:
         by_table[each[1]].append(each)
     for table, does in by_table.items():
         facts = history.header.tables[table]
         if facts.holds == "lists":
-            for made in _of_lists(op, does):
+            for made in _of_lists(op, does, longest):
                 yield (table,), made
             continue
         hides_queries = facts.level == "WriteSerializable" and not facts.appends_only and not op.is_last
@@ -164,7 +178,7 @@ def _of_rows(op: Op, each: MicroOp) -> dict[str, Any]:
     return {"do": each[0], "count": each[3]}
 
 
-def _of_lists(op: Op, does: list[MicroOp]) -> Iterator[dict[str, Any]]:
+def _of_lists(op: Op, does: list[MicroOp], longest: dict[tuple[str, int], list[int]]) -> Iterator[dict[str, Any]]:
     """The queries and writes of one table: one op, but for queries that nothing promises to be still so at the end."""
     appends: dict[str, list[int]] = defaultdict(list)
     reads: dict[str, list[int]] = {}
@@ -178,5 +192,9 @@ def _of_lists(op: Op, does: list[MicroOp]) -> Iterator[dict[str, Any]]:
     if alone:
         yield {"reads": alone}
     rest = {key: seen for key, seen in reads.items() if key not in alone}
+    for key, elements in appends.items():
+        known = longest.get((does[0][1], int(key)), [])
+        if elements[0] in known:
+            rest.setdefault(key, known[: known.index(elements[0])])
     if appends or rest:
         yield {"reads": rest, "appends": dict(appends)}
