@@ -1,0 +1,98 @@
+"""The command: run cases on engines, print the board, and keep it in ``conformance/board.json`` with ``--record``.
+
+The exit code is 1 if a cell fails that ``conformance/known.json`` does not list, if one that it lists does not fail, or
+if one that passed in the recorded run refuses now.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))  # what fetches packages
+
+from conformance.cases import CASES, Case  # noqa: E402
+from conformance.engines import ENGINES, OURS, Engine  # noqa: E402
+from conformance.page import RECORDED, cells_of, recorded, save  # noqa: E402
+from conformance.running import Run  # noqa: E402
+from conformance.verdicts import DIRECTIONS, FAILS, PASSES, REFUSES, Cells, complaints, known  # noqa: E402
+
+
+def main(
+    engine: Annotated[list[str] | None, typer.Option(help="Only this engine; may be repeated.")] = None,
+    case: Annotated[
+        list[str] | None, typer.Option(help="Only cases whose name has this text; may be repeated.")
+    ] = None,
+    *,
+    record: Annotated[bool, typer.Option("--record", help=f"Keep what was run in {RECORDED.name}.")] = False,
+    names: Annotated[bool, typer.Option("--list", help="List engines and cases, and run nothing.")] = False,
+    keep: Annotated[Path | None, typer.Option(help="Keep the tables in this folder.")] = None,
+    tables: Annotated[
+        Path | None,
+        typer.Option(help="Read the acceptance tables in a clone of delta-io/delta-kernel-rs or delta-incubator/dat."),
+    ] = None,
+) -> None:
+    """Run the conformance board."""
+    console = Console()
+    if names:
+        _list(console)
+        return
+    engines = _engines(engine)
+    cases = [each for each in CASES.values() if not case or any(text in each.name for text in case)]
+    if not cases:
+        raise typer.BadParameter("no case has a name with this text; --list shows all")
+    folder = keep or Path(tempfile.mkdtemp(prefix="headwater-conformance-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console) as progress:
+        run = Run(folder.resolve(), engines, cases, progress)
+        run.run()
+    if keep is None:
+        shutil.rmtree(folder, ignore_errors=True)
+    before = recorded()
+    found = complaints(run.cells, known(), cells_of(before) if before and not record else None)
+    _print(console, run.cells, engines)
+    for text in found:
+        console.print(f"[red]{text}[/red]", highlight=False, markup=True)
+    if record:
+        when = datetime.now(timezone.utc).strftime("%Y-%m-%d")
+        save(run.cells, run.versions, when, f"{os.cpu_count()} processors")
+    raise typer.Exit(1 if found else 0)
+
+
+def _engines(chosen: list[str] | None) -> list[Engine]:
+    if unknown := set(chosen or ()) - (ENGINES.keys() - {OURS}):
+        raise typer.BadParameter(f"{', '.join(sorted(unknown))}: one of {', '.join(ENGINES)}")
+    return [each for each in ENGINES.values() if each.name != OURS and (each.name in chosen if chosen else each.usual)]
+
+
+def _list(console: Console) -> None:
+    for engine in ENGINES.values():
+        console.print(f"{engine.name}: {engine.title}{'' if engine.usual else ' (with --engine alone)'}")
+    for case in CASES.values():
+        console.print(f"{case.group}: {case.name}", highlight=False)
+
+
+def _print(console: Console, cells: Cells, engines: list[Engine]) -> None:
+    table = Table("engine", *(f"{direction}\npass, refuse, fail" for direction in DIRECTIONS))
+    for engine in engines:
+        counts = []
+        for direction in DIRECTIONS:
+            kinds = [verdict.kind for key, verdict in cells.items() if key[:2] == (direction, engine.name)]
+            counts.append("  ".join(str(kinds.count(kind)) for kind in (PASSES, REFUSES, FAILS)))
+        table.add_row(engine.title, *counts)
+    console.print(table)
+
+
+if __name__ == "__main__":
+    typer.run(main)

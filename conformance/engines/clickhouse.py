@@ -1,0 +1,33 @@
+"""ClickHouse, as a library (chDB): its table function ``deltaLakeLocal``, which reads with delta-kernel-rs."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import chdb
+import pyarrow as pa
+
+from conformance.cases import Case
+from conformance.steps import Step
+
+
+class ClickHouse:
+    """ClickHouse in this process."""
+
+    version = f"ClickHouse {chdb.query('SELECT version()').data().strip().strip(chr(34))}"
+
+    def read(self, case: Case, path: Path) -> pa.Table:
+        found = chdb.query(
+            f"SELECT * FROM deltaLakeLocal('{path}') SETTINGS output_format_arrow_string_as_string = 1", "Arrow"
+        )
+        return pa.ipc.open_file(io.BytesIO(found.bytes())).read_all()
+
+    def create(self, case: Case, path: Path) -> None:
+        raise NotImplementedError("not supported: it creates no Delta tables")
+
+    def step(self, case: Case, step: Step, path: Path, file: Path) -> None:
+        raise NotImplementedError("not supported: it writes no Delta tables")
+
+    def done(self, case: Case) -> None:
+        pass
