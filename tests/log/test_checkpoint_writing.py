@@ -365,6 +365,16 @@ def test_the_last_checkpoint_file_tells_of_it_and_never_moves_back(tmp_path):
     assert json.loads(hint.read_text())["version"] == 1
 
 
+def test_the_last_checkpoint_file_names_a_v2_checkpoint(tmp_path):
+    """Readers that list no log find it by this name alone."""
+    written = write_checkpoint(table(tmp_path / "t", checkpointPolicy="v2"), NOW)
+    content = json.loads((tmp_path / "t" / "_delta_log" / "_last_checkpoint").read_text())
+    assert content["v2Checkpoint"] == {
+        "path": os.path.basename(written.path), "sizeInBytes": os.path.getsize(written.path), "modificationTime": NOW,
+    }  # fmt: skip
+    assert content.pop("checksum") == last_checkpoint_checksum(content)
+
+
 CANONICAL = {
     "k0": "'v 0'",
     "checksum": "left out",

@@ -77,7 +77,10 @@ _V2_TYPES = {shape.kind: shape.checkpoint_type() for shape in (CHECKPOINT_METADA
 
 @dataclass(frozen=True)
 class WrittenCheckpoint:
-    """What was written: rows (actions), of these live files, and bytes, sidecars included."""
+    """What was written: rows (actions), of these live files, and bytes, sidecars included.
+
+    ``v2_file`` describes the V2 checkpoint's own file as ``_last_checkpoint`` does: name, bytes, time.
+    """
 
     path: str
     version: int
@@ -85,6 +88,7 @@ class WrittenCheckpoint:
     num_adds: int
     size_in_bytes: int
     parts: int = 1
+    v2_file: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -167,7 +171,8 @@ def _write_v2(snapshot: Snapshot, files: _Files, layout: Layout) -> WrittenCheck
         data = top.close()
     snapshot.store.put(path, data)
     num_actions = 1 + len(sidecars) + len(_state_actions(snapshot)) + files.count
-    return WrittenCheckpoint(path, snapshot.version, num_actions, files.num_adds, size + len(data))
+    v2_file = {"path": path.rpartition("/")[2], "sizeInBytes": len(data), "modificationTime": files.now}
+    return WrittenCheckpoint(path, snapshot.version, num_actions, files.num_adds, size + len(data), v2_file=v2_file)
 
 
 def _json_lines(actions: Sequence[_StateAction]) -> bytes:
@@ -382,6 +387,8 @@ def _write_last_checkpoint(snapshot: Snapshot, written: WrittenCheckpoint) -> No
     }
     if written.parts > 1:
         content["parts"] = written.parts
+    if written.v2_file is not None:  # Trino looks for a classic checkpoint if this does not name the file
+        content["v2Checkpoint"] = written.v2_file
     content["checksum"] = last_checkpoint_checksum(content)
     path = f"{log_directory(snapshot.table_path)}/{LAST_CHECKPOINT}"
     snapshot.store.put(path, orjson.dumps(content))
