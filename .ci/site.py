@@ -271,6 +271,17 @@ def front_page_bars() -> str:
     return race()
 
 
+_CONFORMANCE = re.compile(r"<!-- conformance: ([\w ]+?) -->")
+
+
+def conformance_tables(part: str) -> str:
+    """A part of the board from the record of ``python -m conformance``."""
+    sys.path.insert(0, str(ROOT))
+    from conformance.page import tables
+
+    return tables(part)
+
+
 _ANSWER = re.compile(r"<!-- answer: (\w+) -->")
 _ERRORS = re.compile(r"<!-- errors: ([^>]*?) -->")
 
@@ -321,6 +332,7 @@ def filled(markdown: str, page: str) -> str:
     markdown = _ERRORS.sub(lambda mark: errors_table(mark[1], up), markdown)
     markdown = _ERROR_LINK.sub(_to_the_condition, markdown)
     markdown = _LAKEHOUSE.sub(lambda mark: lakehouse_tables(mark[1]), markdown)
+    markdown = _CONFORMANCE.sub(lambda mark: conformance_tables(mark[1]), markdown)
     markdown = markdown.replace(_RESULTS_MARK, lakehouse_results()) if _RESULTS_MARK in markdown else markdown
     markdown = markdown.replace(_LONGEVITY_MARK, longevity_table()) if _LONGEVITY_MARK in markdown else markdown
     markdown = markdown.replace(_RACE_MARK, front_page_bars()) if _RACE_MARK in markdown else markdown

@@ -21,11 +21,12 @@ from rich.table import Table
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))  # what fetches packages
 
-from conformance.cases import CASES, Case  # noqa: E402
-from conformance.engines import ENGINES, OURS, Engine  # noqa: E402
-from conformance.page import RECORDED, cells_of, recorded, save  # noqa: E402
-from conformance.running import Run  # noqa: E402
-from conformance.verdicts import DIRECTIONS, FAILS, PASSES, REFUSES, Cells, complaints, known  # noqa: E402
+from conformance.cases import CASES, Case
+from conformance.engines import ENGINES, OURS, Engine
+from conformance.page import RECORDED, cells_of, recorded, save
+from conformance.running import Run
+from conformance.tables import compared
+from conformance.verdicts import FAILS, PASSES, REFUSES, Cells, complaints, known
 
 
 def main(
@@ -39,7 +40,7 @@ def main(
     keep: Annotated[Path | None, typer.Option(help="Keep the tables in this folder.")] = None,
     tables: Annotated[
         Path | None,
-        typer.Option(help="Read the acceptance tables in a clone of delta-io/delta-kernel-rs or delta-incubator/dat."),
+        typer.Option(help="Only read the tables in this folder, a clone of delta-io/delta-kernel-rs for example."),
     ] = None,
 ) -> None:
     """Run the conformance board."""
@@ -47,27 +48,34 @@ def main(
     if names:
         _list(console)
         return
-    engines = _engines(engine)
-    cases = [each for each in CASES.values() if not case or any(text in each.name for text in case)]
-    if not cases:
-        raise typer.BadParameter("no case has a name with this text; --list shows all")
-    folder = keep or Path(tempfile.mkdtemp(prefix="headwater-conformance-"))
+    folder = (keep or Path(tempfile.mkdtemp(prefix="headwater-conformance-"))).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
-        run = Run(folder.resolve(), engines, cases, progress)
-        run.run()
+        if tables is not None:
+            cells, versions = compared(tables, folder, progress)
+        else:
+            run = Run(folder, _engines(engine), _cases(case), progress)
+            run.run()
+            cells, versions = run.cells, run.versions
     if keep is None:
         shutil.rmtree(folder, ignore_errors=True)
     before = recorded()
-    found = complaints(run.cells, known(), cells_of(before) if before and not record else None)
-    _print(console, run.cells, engines)
+    found = complaints(cells, known(), cells_of(before) if before and not record else None)
+    _print(console, cells)
     for text in found:
-        console.print(f"[red]{text}[/red]", highlight=False, markup=True)
+        console.print(text, style="red", highlight=False, markup=False)
     if record:
         when = datetime.now(timezone.utc).strftime("%Y-%m-%d")
-        save(run.cells, run.versions, when, f"{os.cpu_count()} processors")
+        save(cells, versions, when, f"{os.cpu_count()} processors")
     raise typer.Exit(1 if found else 0)
+
+
+def _cases(chosen: list[str] | None) -> list[Case]:
+    found = [each for each in CASES.values() if not chosen or any(text in each.name for text in chosen)]
+    if not found:
+        raise typer.BadParameter("no case has a name with this text; --list shows all")
+    return found
 
 
 def _engines(chosen: list[str] | None) -> list[Engine]:
@@ -83,14 +91,14 @@ def _list(console: Console) -> None:
         console.print(f"{case.group}: {case.name}", highlight=False)
 
 
-def _print(console: Console, cells: Cells, engines: list[Engine]) -> None:
-    table = Table("engine", *(f"{direction}\npass, refuse, fail" for direction in DIRECTIONS))
-    for engine in engines:
-        counts = []
-        for direction in DIRECTIONS:
-            kinds = [verdict.kind for key, verdict in cells.items() if key[:2] == (direction, engine.name)]
-            counts.append("  ".join(str(kinds.count(kind)) for kind in (PASSES, REFUSES, FAILS)))
-        table.add_row(engine.title, *counts)
+def _print(console: Console, cells: Cells) -> None:
+    """How many cells of each engine pass, refuse and fail in each direction."""
+    table = Table("direction", "engine", "pass", "refuse", "fail")
+    for direction, engine in dict.fromkeys(key[:2] for key in cells):
+        kinds = [verdict.kind for key, verdict in cells.items() if key[:2] == (direction, engine)]
+        counts = [kinds.count(kind) for kind in (PASSES, REFUSES, FAILS)]
+        if any(counts):
+            table.add_row(direction, ENGINES[engine].title, *map(str, counts))
     console.print(table)
 
 

@@ -15,7 +15,19 @@ from typing import Any
 
 from conformance.cases import CASES, NOT_RUN, Case
 from conformance.engines import ENGINES, OURS, Engine
-from conformance.verdicts import ABSENT, DIRECTIONS, FAILS, PASSES, REFUSES, Cells, Known, Verdict, known
+from conformance.verdicts import (
+    ABSENT,
+    DIRECTIONS,
+    FAILS,
+    PASSES,
+    REFUSES,
+    TABLES_READ,
+    TABLES_WRITE,
+    Cells,
+    Known,
+    Verdict,
+    known,
+)
 
 RECORDED = Path(__file__).with_name("board.json")
 _MARKS = {PASSES: "✓", ABSENT: "–"}
@@ -51,8 +63,8 @@ def save(cells: Cells, versions: Mapping[str, str], when: str, machine: str, pat
         record["engines"][name] = {"version": version, "when": when}
     for (direction, engine, case), verdict in cells.items():
         record["cells"].setdefault(direction, {}).setdefault(engine, {})[case] = [verdict.kind, verdict.text]
-    for engines in record["cells"].values():
-        for cases in engines.values():
+    for direction in DIRECTIONS:
+        for cases in record["cells"].get(direction, {}).values():
             for gone in cases.keys() - CASES.keys():
                 del cases[gone]
     path.write_text(json.dumps(record, indent=0, ensure_ascii=False, sort_keys=True) + "\n", "utf-8")
@@ -61,7 +73,7 @@ def save(cells: Cells, versions: Mapping[str, str], when: str, machine: str, pat
 def tables(part: str, path: Path = RECORDED) -> str:
     """A part of the page, as Markdown.
 
-    :param part: ``engines``, ``failures``, ``untested`` or a direction.
+    :param part: ``engines``, ``failures``, ``tables``, ``untested`` or a direction.
     :raises KeyError: there is no such part.
     """
     record = recorded(path)
@@ -70,6 +82,7 @@ def tables(part: str, path: Path = RECORDED) -> str:
     makers: dict[str, Callable[[Mapping[str, Any]], Iterator[str]]] = {
         "engines": _engines,
         "failures": lambda record: _failures(known()),
+        "tables": _acceptance,
         "untested": lambda record: _untested(),
         **{direction: lambda record, d=direction: _direction(d, record) for direction in DIRECTIONS},  # type: ignore[misc]
     }
@@ -154,9 +167,7 @@ def _refusals(cells: Mapping[tuple[str, str], Verdict], engines: list[Engine]) -
     yield "    " + _line(["engine", "what it says", "cases"])
     yield "    " + _line(["---", "---", "---"])
     for (engine, text), cases in refused.items():
-        yield "    " + _line(
-            [_short(engine), f"<code>{html.escape(text).replace('|', '&#124;')}</code>", ", ".join(cases)]
-        )
+        yield "    " + _line([_short(engine), _code(text), ", ".join(cases)])
     yield ""
 
 
@@ -168,18 +179,43 @@ def _failures(listed: list[Known]) -> Iterator[str]:
     yield _line(["number", "engine", "cells", "whose fault", "why"])
     yield _line(["--:", "---", "---", "---", "---"])
     for number, each in enumerate(listed, 1):
+        places = dict.fromkeys(direction for direction, _ in sorted(each.cells))
         where = "; ".join(
-            f"{_HEADINGS[direction]}: {', '.join(case for at, case in sorted(each.cells) if at == direction)}"
-            for direction in DIRECTIONS
-            if any(at == direction for at, _ in each.cells)
+            f"{_HEADINGS.get(place, place)}: {', '.join(case for at, case in sorted(each.cells) if at == place)}"
+            for place in places
         )
         anchor = f'<span id="failure-{number}">{number}</span>'
         yield _line([anchor, ENGINES[each.engine].title, where, each.fault, each.why])
 
 
+def _acceptance(record: Mapping[str, Any]) -> Iterator[str]:
+    """How many acceptance tables pass in each direction, and which do not, and why."""
+    cells = cells_of(record)
+    listed = known()
+    yield _line(["direction", "tables", "✓", "refused", "not judged", "fail"])
+    yield _line(["---", "--:", "--:", "--:", "--:", "--:"])
+    for direction in (TABLES_READ, TABLES_WRITE):
+        kinds = [verdict.kind for key, verdict in cells.items() if key[0] == direction]
+        counts = [kinds.count(kind) for kind in (PASSES, REFUSES, ABSENT, FAILS)]
+        yield _line([direction, *map(str, (len(kinds), *counts))])
+    yield from ("", '??? note "All that do not pass"', "")
+    yield "    " + _line(["direction", "table", "what happens"])
+    yield "    " + _line(["---", "---", "---"])
+    for (direction, engine, table), verdict in sorted(cells.items()):
+        if direction in (TABLES_READ, TABLES_WRITE) and verdict.text:
+            numbers = [number for number, each in enumerate(listed, 1) if each.has(direction, engine, table)]
+            mark = "".join(f"[✗ {number}](#failure-{number}): " for number in numbers)
+            yield "    " + _line([direction, f"`{table}`", f"{mark}{verdict.kind}: {_code(verdict.text)}"])
+    yield ""
+
+
 def _untested() -> Iterator[str]:
     for feature, why in NOT_RUN.items():
         yield f"- `{feature}`: {why}"
+
+
+def _code(text: str) -> str:
+    return f"<code>{html.escape(text).replace('|', '&#124;')}</code>"
 
 
 def _short(engine: Engine) -> str:

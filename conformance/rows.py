@@ -51,7 +51,7 @@ def _python_values(column: pa.ChunkedArray) -> list[Any]:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    return any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))
 
 
 def _value(value: Any, kind: pa.DataType) -> Any:

@@ -21,13 +21,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rich.progress import Progress
-from support.fetched_packages import fetched_packages
-from support.jvms import fetched
-from support.sessions import IN_UTC
-from support.sessions import settings as session_settings
-
 from bench import sparks
+from rich.progress import Progress
+
 from conformance.cases import Case
 from conformance.engines import ENGINES, OURS, PEER, Engine
 from conformance.verdicts import (
@@ -41,10 +37,16 @@ from conformance.verdicts import (
     of_error,
     of_rows,
 )
+from support.fetched_packages import fetched_packages
+from support.jvms import fetched
+from support.sessions import IN_UTC
+from support.sessions import settings as session_settings
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Seconds for an answer; the first statement of a Spark takes the longest.
 _ANSWER_SECONDS = 180
+#: And until an engine runs, one that is fetched first included.
+_START_SECONDS = 900
 #: The connector's own version for an older line of Spark, and the suffix of its name.
 _CONNECTORS = {"delta-4.0": "4.0.1", "delta-3.5": "3.3.2"}
 _SMALL = {
@@ -92,7 +94,7 @@ class Running:
                 cwd=self._folder.parent,  # ClickHouse reads only what lies below it
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TZ": "UTC"},
             )
-        answer = self._ask(self._settings())
+        answer = self._ask(self._settings(), _START_SECONDS)
         if "error" in answer:
             raise EngineEnded(f"{self.engine.title}: {answer['error']}")
         return str(answer["result"])
@@ -114,12 +116,12 @@ class Running:
         jars = fetched(Path(__file__).parent / "connector.xml", connector_version=_CONNECTORS[self.engine.name])
         return {**common, **_CONNECTOR, "spark.jars": ",".join(map(str, jars))}
 
-    def _ask(self, request: Any) -> dict[str, Any]:
+    def _ask(self, request: Any, seconds: float = _ANSWER_SECONDS) -> dict[str, Any]:
         process = self._process
         assert process is not None
         assert process.stdin is not None
         assert process.stdout is not None
-        watch = threading.Timer(_ANSWER_SECONDS, process.kill)
+        watch = threading.Timer(seconds, process.kill)
         watch.daemon = True
         watch.start()
         try:
@@ -136,14 +138,16 @@ class Running:
         answer: dict[str, Any] = json.loads(line)
         return answer
 
-    def call(self, do: str, case: Case, path: Path) -> dict[str, Any]:
+    def ask(self, do: str, path: Path, case: str = "") -> dict[str, Any]:
         """The answer to a request: ``result``, or ``error`` if the engine raised one.
+
+        :param case: the name of the case whose table it is, if any.
 
         :raises EngineEnded: it gave none; it is running again.
         """
         with self._lock:
             try:
-                return self._ask({"do": do, "case": case.name, "path": str(path)})
+                return self._ask({"do": do, "case": case, "path": str(path)})
             except EngineEnded:
                 self._start()
                 raise
@@ -237,7 +241,7 @@ class Run:
     def _asked(self, engine: Engine, do: str, case: Case, path: Path) -> tuple[Verdict | None, Any]:
         """What is wrong with an answer, if anything, and the answer."""
         try:
-            answer = self._running[engine.name].call(do, case, path)
+            answer = self._running[engine.name].ask(do, path, case.name)
         except EngineEnded as error:
             return Verdict(FAILS, str(error)), None
         if "error" in answer:

@@ -140,7 +140,7 @@ def by_hand(step: Step, path: Path) -> None:
     """
     log = path / "_delta_log"
     if isinstance(step, CleanLog):
-        newest = max((_version(file) for file in log.glob("*.checkpoint*.*")), default=None)
+        newest = max((_version(file) or 0 for file in log.glob("*.checkpoint*.*")), default=None)
         if newest is None:
             raise FileNotFoundError(f"no checkpoint in {log}")
         for file in (*log.glob("*.json"), *log.glob("*.crc")):

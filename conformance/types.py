@@ -38,8 +38,8 @@ class Type:
     nests: bool = True
 
 
-def _utc(*parts: int) -> datetime:
-    return datetime(*parts, tzinfo=timezone.utc)  # type: ignore[arg-type]
+def _utc(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=timezone.utc)
 
 
 #: A point, as well-known binary: little-endian, kind 1, x 1.0, y 2.0.
@@ -69,7 +69,7 @@ _ALL = (
         "timestamp",
         "TIMESTAMP",
         pa.timestamp("us", "UTC"),
-        (_utc(2024, 1, 2, 3, 4, 5, 678901), _utc(1969, 12, 31, 23, 59, 59, 999999), _utc(1900, 1, 1)),
+        tuple(map(_utc, ("2024-01-02T03:04:05.678901", "1969-12-31T23:59:59.999999", "1900-01-01T00:00:00"))),
     ),
     Type(
         "timestamp_ntz",

@@ -1,8 +1,9 @@
 """What a cell of the board says, and which failures are known.
 
-A reader *passes* if it finds exactly the rows of the case. It *refuses* if it raises an error that says what it does not
-support; nobody is at fault then. Anything else *fails*: other rows, an error that says nothing of the kind, a process
-that ends. A failure must stand in ``known.json`` with whose fault it is and why, and what stands there must fail.
+A reader *passes* if it finds exactly the rows of the case. It *refuses* if it raises an error that says what it does
+not support; nobody is at fault then. Anything else *fails*: other rows, an error that says nothing of the kind, a
+process that ends. A failure must stand in ``known.json`` with whose fault it is and why, and what stands there must
+fail.
 """
 
 from __future__ import annotations
@@ -22,14 +23,17 @@ PASSES, REFUSES, FAILS, ABSENT = "passes", "refuses", "fails", "absent"
 #: The directions: who made the table, and what is done then.
 THEY_READ, THEY_ADD, WE_READ, WE_ADD = "they read ours", "they add to ours", "we read theirs", "we add to theirs"
 DIRECTIONS = (THEY_READ, THEY_ADD, WE_READ, WE_ADD)
+#: What Headwater does with the acceptance tables of other projects; the engine is Headwater.
+TABLES_READ, TABLES_WRITE = "we read acceptance tables", "we append to acceptance tables"
 
 KNOWN = Path(__file__).with_name("known.json")
-_LONGEST = 240
+_LONGEST = 300
 #: How an error says that something is not supported.
 _SAYS_SO = re.compile(
     r"unsupported|not (?:yet |currently |a )?(?:be )?(?:supported|implemented)|n[o']t support|no support|cannot support"
-    r"|unimplemented|unknown (?:reader|writer|table)? ?feature|invalid_protocol_version|not_implemented|parse_syntax_error"
-    r"|does not (?:yet )?know|requires? (?:minimum )?(?:reader|writer)|not allowed|features? .{0,80}not enabled",
+    r"|unimplemented|unknown (?:reader|writer|table)? ?feature|invalid_protocol_version|not_implemented"
+    r"|parse_syntax_error|does not (?:yet )?know|requires? (?:minimum )?(?:reader|writer)|not allowed"
+    r"|features? .{0,80}not enabled",
     re.IGNORECASE,
 )
 

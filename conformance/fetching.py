@@ -1,0 +1,42 @@
+"""What engines need that is no package of Python; fetched once, kept below ``target``."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+_ROOT = Path(__file__).resolve().parents[1]
+_TRINO = "476"
+_FETCH_SECONDS = 900
+#: The connector, and plugins whose folders have the files that the archive has once for several.
+_PLUGINS = ("delta-lake", "bigquery", "cassandra", "clickhouse")
+
+
+def trino_server() -> Path:
+    """The folder of Trino's server with the one plugin that the board needs (Maven's archive has 820 MB)."""
+    there = _ROOT / "target" / f"conformance-trino-{_TRINO}"
+    if there.is_dir():
+        return there
+    there.parent.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=there.parent) as folder:
+        subprocess.run(
+            [
+                *("mvn", "--batch-mode", "--quiet", "dependency:copy", f"-DoutputDirectory={folder}"),
+                f"-Dartifact=io.trino:trino-server:{_TRINO}:tar.gz",
+            ],
+            check=True,
+            timeout=_FETCH_SECONDS,
+            stdin=subprocess.DEVNULL,
+        )
+        top = f"trino-server-{_TRINO}"
+        wanted = [f"{top}/lib/*", *(f"{top}/plugin/{name}/*" for name in _PLUGINS)]
+        archive = Path(folder) / f"{top}.tar.gz"
+        subprocess.run(
+            ["tar", "xzf", archive, "-C", folder, "--wildcards", *wanted], check=True, timeout=_FETCH_SECONDS
+        )
+        for name in _PLUGINS[1:]:
+            shutil.rmtree(Path(folder) / top / "plugin" / name)
+        (Path(folder) / top).rename(there)
+    return there
