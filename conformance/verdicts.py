@@ -32,7 +32,7 @@ _LONGEST = 300
 _SAYS_SO = re.compile(
     r"unsupported|not (?:yet |currently |a )?(?:be )?(?:supported|implemented)|n[o']t support|no support|cannot support"
     r"|unimplemented|unknown (?:reader|writer|table)? ?feature|invalid_protocol_version|not_implemented"
-    r"|parse_syntax_error|does not (?:yet )?know|requires? (?:minimum )?(?:reader|writer)|not allowed"
+    r"|parse_syntax_error|unknown type|error parsing property|does not (?:yet )?know|requires? (?:minimum )?(?:reader|writer)|not allowed"
     r"|features? .{0,80}not enabled",
     re.IGNORECASE,
 )

@@ -18,10 +18,14 @@ class ClickHouse:
     version = f"ClickHouse {chdb.query('SELECT version()').data().strip().strip(chr(34))}"
 
     def read(self, case: Case, path: Path) -> pa.Table:
-        found = chdb.query(
-            f"SELECT * FROM deltaLakeLocal('{path}') SETTINGS output_format_arrow_string_as_string = 1", "Arrow"
-        )
-        return pa.ipc.open_file(io.BytesIO(found.bytes())).read_all()
+        """Its strings are bytes: if some columns are binary, the others are cast to what the case has."""
+        as_text = "BINARY" not in case.ddl
+        settings = f"SETTINGS output_format_arrow_string_as_string = {int(as_text)}"
+        found = chdb.query(f"SELECT * FROM deltaLakeLocal('{path}') {settings}", "Arrow")
+        table = pa.ipc.open_file(io.BytesIO(found.bytes())).read_all()
+        if as_text:
+            return table
+        return table.cast(pa.schema([(name, case.shown[name].arrow) for name in table.column_names]))
 
     def create(self, case: Case, path: Path) -> None:
         raise NotImplementedError("not supported: it creates no Delta tables")

@@ -22,29 +22,35 @@ class DuckDb:
 
     def __init__(self) -> None:
         packages = Path(duckdb.__file__).parents[1]
-        self._con: Any = duckdb.connect()
-        self._con.execute("SET TimeZone = 'UTC'")
-        for name in _EXTENSIONS:
-            (file,) = (packages / f"duckdb_extension_{name}").rglob(f"{name}.duckdb_extension")
-            self._con.execute(f"LOAD '{file}'")
+        self._extensions = [
+            next((packages / f"duckdb_extension_{name}").rglob(f"{name}.duckdb_extension")) for name in _EXTENSIONS
+        ]
+
+    def _connected(self) -> Any:
+        """A database of its own, as one that met a fatal error answers no more."""
+        con = duckdb.connect()
+        con.execute("SET TimeZone = 'UTC'")
+        for file in self._extensions:
+            con.execute(f"LOAD '{file}'")
+        return con
 
     def read(self, case: Case, path: Path) -> pa.Table:
         if case.reads == METADATA:
             query, given = "SELECT * FROM iceberg_scan(?)", newest_metadata(path)
         else:
             query, given = "SELECT * FROM delta_scan(?)", path
-        return self._con.execute(query, [str(given)]).to_arrow_table()
+        with self._connected() as con:
+            table: pa.Table = con.execute(query, [str(given)]).to_arrow_table()
+            return table
 
     def create(self, case: Case, path: Path) -> None:
         raise NotImplementedError("not supported: it creates no Delta tables")
 
     def step(self, case: Case, step: Step, path: Path, file: Path) -> None:
-        self._con.execute(f"ATTACH '{path}' AS target (TYPE delta)")
-        try:
-            columns = ", ".join(f'"{name}"' for name in case.given)
-            self._con.execute(f"INSERT INTO target ({columns}) SELECT {columns} FROM read_parquet(?)", [str(file)])
-        finally:
-            self._con.execute("DETACH target")
+        columns = ", ".join(f'"{name}"' for name in case.columns_of(step))
+        with self._connected() as con:
+            con.execute(f"ATTACH '{path}' AS target (TYPE delta)")
+            con.execute(f"INSERT INTO target ({columns}) SELECT {columns} FROM read_parquet(?)", [str(file)])
 
     def done(self, case: Case) -> None:
         pass

@@ -1,0 +1,160 @@
+"""The conformance board: its record is whole, its page is made of it, and its verdicts can fail."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import sys
+
+import pytest
+from conformance import page, worker
+from conformance.cases import CASES, NOT_RUN
+from conformance.engines import ENGINES, OURS, PEER
+from conformance.engines.delta_rs import DeltaRs
+from conformance.types import TYPES
+from conformance.verdicts import (
+    ABSENT,
+    DIRECTIONS,
+    FAILS,
+    PASSES,
+    REFUSES,
+    THEY_READ,
+    Known,
+    Verdict,
+    complaints,
+    known,
+    of_error,
+    of_rows,
+)
+from typer.testing import CliRunner
+
+from headwater.protocol.features import FEATURES
+from headwater.protocol.types import PRIMITIVES
+from support.paths import ROOT
+
+CELL = (THEY_READ, "duckdb", "no feature")
+
+
+@pytest.fixture(scope="module")
+def record():
+    return page.recorded()
+
+
+def test_every_feature_and_every_type_has_a_cell(record):
+    covered = {name for case in CASES.values() for name in case.covers}
+    assert FEATURES.keys() - covered == NOT_RUN.keys()
+    assert not covered & NOT_RUN.keys()
+    assert {*PRIMITIVES, "decimal", "array", "map", "struct"} <= TYPES.keys()
+    assert {"geometry", "geography", "char", "varchar"} <= TYPES.keys()
+    cells = page.cells_of(record)
+    assert {case for direction, engine, case in cells if (direction, engine) == (THEY_READ, PEER)} == CASES.keys()
+    assert {direction for direction, *_ in cells} >= set(DIRECTIONS)
+    ran = {engine for engine, usual in ((each.name, each.usual) for each in ENGINES.values()) if usual}
+    assert ran <= record["engines"].keys()
+
+
+def test_the_recorded_failures_are_those_that_are_explained(record):
+    assert complaints(page.cells_of(record), known()) == []
+    cells = page.cells_of(record)
+    for each in known():
+        assert each.why.endswith(".")
+        assert {cells[direction, each.engine, case].kind for direction, case in each.cells} == {FAILS}
+
+
+def test_the_page_is_made_of_the_record(record, tmp_path):
+    text = (ROOT / "docs" / "conformance.md").read_text("utf-8")
+    filled = runpy.run_path(str(ROOT / ".ci" / "site.py"))["filled"](text, "conformance.md")
+    assert "<!-- conformance" not in filled
+    for name, run in record["engines"].items():
+        assert name == OURS or f"| {ENGINES[name].title} | {run['version']}, {run['when']} |" in filled
+    for number in range(1, len(known()) + 1):
+        assert f'id="failure-{number}"' in filled
+    record["cells"][THEY_READ]["duckdb"]["no feature"] = [REFUSES, "it | knows <none>"]
+    other = tmp_path / "board.json"
+    other.write_text(json.dumps(record), "utf-8")
+    changed = page.tables(THEY_READ, other)
+    assert changed != page.tables(THEY_READ)
+    assert '<abbr title="it &#124; knows &lt;none&gt;">refuses</abbr>' in changed
+
+
+class _Losing(DeltaRs):
+    """A reader that loses the last row."""
+
+    def read(self, case, path):
+        rows = super().read(case, path)
+        return rows.slice(0, len(rows) - 1)
+
+
+class _Changing(DeltaRs):
+    """A reader that shows another value."""
+
+    def read(self, case, path):
+        rows = super().read(case, path)
+        number = rows.column_names.index("a")
+        return rows.set_column(
+            number, "a", rows.column("a").combine_chunks().fill_null(0).cast("int32").take([0] * len(rows))
+        )
+
+
+@pytest.mark.parametrize("name", ["deletionVectors", "MERGE", "decimal, nested", "INSERT OVERWRITE"])
+def test_a_reader_that_loses_or_changes_a_row_fails(name, tmp_path):
+    case = CASES[name]
+    worker.make(DeltaRs(with_queries=True), case, tmp_path / "t")
+    whole, less = (worker.read(reader(with_queries=True), case, tmp_path / "t") for reader in (DeltaRs, _Losing))
+    assert of_rows(case.truth(), whole) == Verdict(PASSES)
+    assert of_rows(case.truth(), less).kind == FAILS
+    if "a" in whole["columns"]:
+        other = worker.read(_Changing(with_queries=True), case, tmp_path / "t")
+        assert of_rows(case.truth(), other).kind == FAILS
+    worker.add(DeltaRs(with_queries=True), case, tmp_path / "t")
+    more = worker.read(DeltaRs(with_queries=True), case, tmp_path / "t")
+    assert of_rows(case.truth(grown=True), more) == Verdict(PASSES)
+    assert of_rows(case.truth(), more).kind == FAILS
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("Unsupported reader features: typeWidening", REFUSES),
+        ("[PARSE_SYNTAX_ERROR] Syntax error at or near 'BEGIN'", REFUSES),
+        ("The column mapping mode id is not supported", REFUSES),
+        ("IndexError: list index out of range", FAILS),
+        ("the process ended with code -11", FAILS),
+        ("File not found", FAILS),
+    ],
+)
+def test_only_an_error_that_says_what_is_not_supported_is_a_refusal(text, kind):
+    assert of_error(text).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("verdict", "listed", "before", "code"),
+    [
+        (Verdict(PASSES), [], PASSES, 0),
+        (Verdict(REFUSES, "unsupported"), [], REFUSES, 0),
+        (Verdict(FAILS, "1 row missing"), [], PASSES, 1),
+        (Verdict(FAILS, "1 row missing"), [Known("duckdb", frozenset({CELL[::2]}), "DuckDB", "It is.")], FAILS, 0),
+        (Verdict(PASSES), [Known("duckdb", frozenset({CELL[::2]}), "DuckDB", "It was.")], FAILS, 1),
+        (Verdict(REFUSES, "unsupported"), [], PASSES, 1),
+        (Verdict(ABSENT), [], ABSENT, 0),
+    ],
+)
+def test_the_exit_code_says_whether_the_board_holds(verdict, listed, before, code, monkeypatch):
+    # The command's module is not imported by its name, as this would put the folder of tests on the path once more.
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    import typer
+    from conformance import __main__ as command
+
+    class Run:
+        def __init__(self, *_):
+            self.cells, self.versions = {CELL: verdict}, {}
+
+        def run(self):
+            pass
+
+    monkeypatch.setattr(command, "Run", Run)
+    monkeypatch.setattr(command, "known", lambda: listed)
+    monkeypatch.setattr(command, "recorded", lambda: {"cells": {CELL[0]: {CELL[1]: {CELL[2]: [before, ""]}}}})
+    app = typer.Typer()
+    app.command()(command.main)
+    assert CliRunner().invoke(app, ["--engine", "duckdb"]).exit_code == code
