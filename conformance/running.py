@@ -25,7 +25,7 @@ from bench import sparks
 from rich.progress import Progress
 
 from conformance.cases import Case
-from conformance.engines import ENGINES, OURS, PEER, Engine
+from conformance.engines import ENGINES, OURS, Engine
 from conformance.verdicts import (
     ABSENT,
     FAILS,
@@ -38,7 +38,6 @@ from conformance.verdicts import (
     of_rows,
 )
 from support.fetched_packages import fetched_packages
-from support.jvms import fetched
 from support.sessions import IN_UTC
 from support.sessions import settings as session_settings
 
@@ -47,8 +46,6 @@ ROOT = Path(__file__).resolve().parents[1]
 _ANSWER_SECONDS = 180
 #: And until an engine runs, one that is fetched first included.
 _START_SECONDS = 900
-#: The connector's own version for an older line of Spark, and the suffix of its name.
-_CONNECTORS = {"delta-4.0": "4.0.1", "delta-3.5": "3.3.2"}
 _SMALL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -101,8 +98,7 @@ class Running:
 
     def _packages(self) -> Path:
         first = self.engine.packages[0].replace("==", "-")
-        name = first.replace("pyspark-", "spark-") if first.startswith("pyspark") else f"conformance-{first}"
-        return fetched_packages(name, *self.engine.packages)
+        return fetched_packages(f"conformance-{first}", *self.engine.packages)
 
     def _settings(self) -> dict[str, str]:
         """The configuration of its Spark, if it has one: tables are tiny, so nothing is compiled for them."""
@@ -111,10 +107,7 @@ class Running:
         common = {**session_settings(self._folder, IN_UTC), **_SMALL}
         if self.engine.name == OURS:
             return common
-        if self.engine.name == PEER:
-            return {**common, **_CONNECTOR, "spark.jars": sparks.peer_jars()}
-        jars = fetched(Path(__file__).parent / "connector.xml", connector_version=_CONNECTORS[self.engine.name])
-        return {**common, **_CONNECTOR, "spark.jars": ",".join(map(str, jars))}
+        return {**common, **_CONNECTOR, "spark.jars": sparks.peer_jars()}
 
     def _ask(self, request: Any, seconds: float = _ANSWER_SECONDS) -> dict[str, Any]:
         process = self._process

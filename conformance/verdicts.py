@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +33,8 @@ _LONGEST = 300
 _SAYS_SO = re.compile(
     r"unsupported|not (?:yet |currently |a )?(?:be )?(?:supported|implemented)|n[o']t support|no support|cannot support"
     r"|unimplemented|unknown (?:reader|writer|table)? ?feature|invalid_protocol_version|not_implemented"
-    r"|parse_syntax_error|unknown type|error parsing property|does not (?:yet )?know|requires? (?:minimum )?(?:reader|writer)|not allowed"
+    r"|parse_syntax_error|unknown type|error parsing property|does not (?:yet )?know|not allowed"
+    r"|requires? (?:minimum )?(?:reader|writer)"
     r"|features? .{0,80}not enabled",
     re.IGNORECASE,
 )
@@ -47,7 +49,7 @@ class Verdict:
 
 
 def of_rows(expected: Rows, found: Rows) -> Verdict:
-    """Compare what was read with what is there."""
+    """Compare the rows that were read with those of the case."""
     if expected == found:
         return Verdict(PASSES)
     if expected["columns"] != found["columns"]:
@@ -71,18 +73,13 @@ def of_error(text: str) -> Verdict:
 
 def _without(some: Iterable[Any], others: Iterable[Any]) -> list[Any]:
     """The rows of the first that the second has not, each as often as it is missing."""
-    left = list(others)
-    missing = []
-    for row in some:
-        if row in left:
-            left.remove(row)
-        else:
-            missing.append(row)
-    return missing
+    missing = Counter(map(json.dumps, some)) - Counter(map(json.dumps, others))
+    return [json.loads(row) for row in missing.elements()]
 
 
 def _sentence(text: str) -> str:
-    """An error's text without stack traces and paths, on one line."""
+    """An error's text without stack traces, colours and paths, on one line."""
+    text = re.sub(r"\x1b\[[0-9;]*m|\bo\d+\.", "", text)
     first, *causes = text.split("Caused by: ")
     lines = [line.strip() for line in (f"{first[:100]}… {causes[-1]}" if causes else text).splitlines() if line.strip()]
     kept = [line for line in lines if not line.startswith(("at ", "File ", "JVM stacktrace"))]

@@ -92,8 +92,6 @@ PEER = "delta-4.2"
 _ALL = (
     Engine(OURS, "Headwater", "spark", reads=(ROWS, FEED)),
     Engine(PEER, "Delta Lake 4.4, Spark 4.2", "spark", reads=(ROWS, FEED)),
-    Engine("delta-4.0", "Delta Lake 4.0, Spark 4.0", "spark", ("pyspark==4.0.2",), reads=(ROWS, FEED), usual=False),
-    Engine("delta-3.5", "Delta Lake 3.3, Spark 3.5", "spark", ("pyspark==3.5.7",), reads=(ROWS, FEED), usual=False),
     Engine(
         "duckdb",
         "DuckDB 1.5 (delta-kernel-rs)",

@@ -13,7 +13,7 @@ from conformance.steps import Step
 def newest_metadata(path: Path) -> Path:
     """The newest metadata file of a table in a folder.
 
-    :raises FileNotFoundError: there is none.
+    :raises FileNotFoundError: the table has no such file.
     """
     files = sorted((path / "metadata").glob("*.metadata.json"), key=lambda file: file.stat().st_mtime_ns)
     if not files:
