@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -106,44 +108,40 @@ def _folder(kind: str) -> str:
     return re.sub("[^a-z0-9]+", "-", kind.lower())
 
 
-class Spark:
-    """A running Spark process; one with Headwater takes it from the checkout ``source``, if given. ``pyspark``: the
-    folder that has the package ``pyspark`` to run, in place of the installed one.
+class Driven:
+    """A process that runs the requests it gets: ``python -m module``, with what it logs in a file of ``directory``.
+
+    :param name: what errors call it.
+    :param places: the folders that Python imports from before all others.
+    :param own_group: whether it and what it starts are a group of processes of their own, which :meth:`kill` ends.
     """
 
     def __init__(
         self,
-        kind: str,
+        name: str,
         directory: Path,
-        memory: str = "4g",
-        source: Path | None = None,
-        pyspark: Path | None = None,
+        module: str,
+        places: Sequence[str],
+        python: str = sys.executable,
+        environment: Mapping[str, str] | None = None,
+        own_group: bool = False,
     ) -> None:
-        self.kind = kind
-        handle, name = tempfile.mkstemp(prefix="spark-", suffix=".log", dir=directory)
-        self._log_path = Path(name)
-        package = [str(source / "python")] if source else []
-        package += [str(pyspark)] if pyspark else []
-        places = os.pathsep.join([str(ROOT), *package, *filter(None, sys.path)])
+        self.kind = name
+        handle, log = tempfile.mkstemp(prefix="spark-", suffix=".log", dir=directory)
+        self._log_path = Path(log)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "bench.worker"],
+            [python, "-m", module],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=handle,
             text=True,
             cwd=directory,
-            env={**os.environ, "PYTHONPATH": places},
+            start_new_session=own_group,
+            env={**os.environ, **(environment or {}), "PYTHONPATH": os.pathsep.join(places)},
         )
         os.close(handle)
-        ours = kind == EARLIER or kind.startswith(OURS)
-        answer = self.call("start", ours=ours, settings=settings(kind, directory, memory))
-        if source and not Path(answer["package"]).is_relative_to(source):
-            self.stop()
-            raise SparkFailed(f"{kind}: runs the package in {answer['package']}, not the one under {source}.")
-        #: Seconds from nothing to a session.
-        self.started: float = answer["seconds"]
 
-    def call(self, name: str, **request: Any) -> dict[str, Any]:
+    def call(self, name: str, /, **request: Any) -> dict[str, Any]:
         """Have the process do something; its answer.
 
         :raises SparkFailed: it could not.
@@ -161,12 +159,13 @@ class Spark:
             raise SparkFailed(f"{self.kind}: {content['error']}")
         return content
 
-    def run(self, sql: str) -> float:
-        """Run a statement, fetch its rows; seconds."""
-        return float(self.call("run", sql=sql)["seconds"])
-
     def _tail(self) -> str:
         return self._log_path.read_text(errors="replace")[-4000:]
+
+    def kill(self) -> None:
+        """End the process of a group of its own and all that it has started, at once: none can finish anything."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
 
     def stop(self) -> None:
         """End the process and wait until it is gone."""
@@ -178,3 +177,32 @@ class Spark:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
+
+
+class Spark(Driven):
+    """A running Spark process; one with Headwater takes it from the checkout ``source``, if given. ``pyspark``: the
+    folder that has the package ``pyspark`` to run, in place of the installed one.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        directory: Path,
+        memory: str = "4g",
+        source: Path | None = None,
+        pyspark: Path | None = None,
+    ) -> None:
+        package = [str(source / "python")] if source else []
+        package += [str(pyspark)] if pyspark else []
+        super().__init__(kind, directory, "bench.worker", [str(ROOT), *package, *filter(None, sys.path)])
+        ours = kind == EARLIER or kind.startswith(OURS)
+        answer = self.call("start", ours=ours, settings=settings(kind, directory, memory))
+        if source and not Path(answer["package"]).is_relative_to(source):
+            self.stop()
+            raise SparkFailed(f"{kind}: runs the package in {answer['package']}, not the one under {source}.")
+        #: Seconds from nothing to a session.
+        self.started: float = answer["seconds"]
+
+    def run(self, sql: str) -> float:
+        """Run a statement, fetch its rows; seconds."""
+        return float(self.call("run", sql=sql)["seconds"])

@@ -9,7 +9,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -268,14 +268,19 @@ _ACTIONS: dict[str, Callable[..., dict[str, Any]]] = {
 }
 
 
-def main() -> None:
-    """Serve until standard input ends."""
+def session() -> Any:
+    """The session that :func:`start` has started."""
+    return _spark
+
+
+def serve(actions: Mapping[str, Callable[..., dict[str, Any]]]) -> None:
+    """Run what the lines of standard input ask for until it ends."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what else writes to standard output must not get between the answers
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            answer = _ACTIONS[request.pop("do")](**request)
+            answer = actions[request.pop("do")](**request)
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(answer), file=answers, flush=True)
@@ -284,4 +289,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve(_ACTIONS)

@@ -1,0 +1,263 @@
+"""``python -m upgrades``: have earlier versions and today's read, write and continue what the other left.
+
+Prints a table for each version of :mod:`upgrades.revisions`, and ``--record`` keeps the results in
+``upgrades/upgrades.json``, which the page on upgrades shows. The exit code is 1 if anything fails that is promised.
+It needs a clone with its history, a JDK, and the Python of the clone's tests. The first run builds the earlier
+versions, some minutes each; then a version takes a quarter of an hour.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from bench.earlier import NotBuilt
+from bench.sparks import OURS, ROOT, Driven, SparkFailed, settings
+from rich.console import Console
+from rich.table import Table
+
+from upgrades import jobs, story, together
+from upgrades.page import DIRECTIONS, PASSES, RECORDED, is_failure
+from upgrades.revisions import REVISIONS, Revision, commit_and_date, demo, installed
+
+#: By direction, what became of it.
+Results = dict[str, str]
+_LONGEST = 400
+
+
+class Version(Driven):
+    """A running version, with the catalog ``hive`` (Derby's metastore) or ``in-memory``.
+
+    :param python: the interpreter that has it.
+    """
+
+    def __init__(self, name: str, python: str, place: Path, catalog: str) -> None:
+        places = [str(Path(__file__).parent / "holding"), str(ROOT)]
+        super().__init__(name, place, "upgrades.worker", places, python, own_group=True)
+        more = {
+            "spark.sql.catalogImplementation": catalog,
+            "spark.headwater.python": python,
+            "spark.headwater.cache.directory": str(place / "cache"),
+            "spark.headwater.hook.heard.after": f"{Path(__file__).with_name('heard.py')}:heard",
+        }
+        answer = self.call("start", ours=True, settings={**settings(OURS, place, "2g"), **more})
+        #: Where its package is.
+        self.package: str = answer["package"]
+
+
+@contextmanager
+def _running(name: str, python: str, place: Path, catalog: str = "in-memory") -> Iterator[Version]:
+    version = Version(name, python, place, catalog)
+    try:
+        yield version
+    finally:
+        version.kill()
+
+
+class Comparison:
+    """One earlier version and today's, in a folder of their own."""
+
+    def __init__(self, revision: Revision, python: str, place: Path, said: Callable[[str], None]) -> None:
+        self._revision, self._place, self._said = revision, place, said
+        self._pythons = {"old": python, "new": sys.executable}
+        self.results: dict[str, Results] = {}
+
+    def _version(self, which: str, catalog: str = "in-memory") -> Any:
+        self._said(f"{which}, {catalog}")
+        return _running(which, self._pythons[which], self._place, catalog)
+
+    def _try(self, name: str, direction: str, *calls: Callable[[], Any]) -> bool:
+        """Make calls in order; note what became of them, and whether all passed. After a failure, none is made."""
+        results = self.results.setdefault(name, {})
+        if results.get(direction, PASSES) != PASSES:
+            return False
+        results[direction] = PASSES
+        for call in calls:
+            try:
+                call()
+            except SparkFailed as error:
+                results[direction] = str(error)[:_LONGEST]
+                self._said(f"{name}, {direction}: {error}")
+                return False
+        return True
+
+    def tell(self, chapters: Sequence[story.Chapter]) -> None:
+        """All chapters: begun by each version, and continued by both in turn."""
+        lacks = self._revision.lacks
+
+        def part(version: Version, chapter: story.Chapter, side: str, what: str, steps: int) -> Callable[[], Any]:
+            name = f"{side}_{chapter.name.replace('-', '_')}"
+            folder = str(self._place / name)
+            return lambda: version.call("tell", chapter=chapter.name, part=what, steps=steps, name=name, folder=folder)
+
+        def turn(version: Version, chapter: story.Chapter, side: str, steps: int) -> list[Callable[[], Any]]:
+            parts = (("check", steps), ("step", steps), ("check", steps + 1))
+            return [part(version, chapter, side, *each) for each in parts]
+
+        def beginning(version: Version, chapter: story.Chapter, side: str) -> list[Callable[[], Any]]:
+            return [part(version, chapter, side, "begin", 0), part(version, chapter, side, "check", 0)]
+
+        theirs = [chapter for chapter in chapters if chapter.name not in lacks]
+        with self._version("old", "hive") as old:
+            for chapter in theirs:
+                self._try(chapter.name, "begun", *beginning(old, chapter, "old"))
+        theirs = [chapter for chapter in theirs if self.results[chapter.name]["begun"] == PASSES]
+        with self._version("new", "hive") as new:
+            for chapter in theirs:
+                self._try(chapter.name, "up", *turn(new, chapter, "old", 0))
+            for chapter in chapters:
+                self._try(chapter.name, "begun", *beginning(new, chapter, "new"))
+        with self._version("old", "hive") as old:
+            for chapter in theirs:
+                if self.results[chapter.name]["up"] == PASSES:
+                    self._try(chapter.name, "back", *turn(old, chapter, "old", 1))
+            for chapter in chapters:
+                self._try(chapter.name, "down", *turn(old, chapter, "new", 0))
+        with self._version("new", "hive") as new:
+            for chapter in chapters:
+                if self.results[chapter.name].get("back") == PASSES:
+                    self._try(chapter.name, "again", *turn(new, chapter, "old", 2))
+                # After what the earlier version does not know, the table must be as it was.
+                self._try(chapter.name, "down", *turn(new, chapter, "new", 1))
+
+    def kill(self, chosen: Sequence[jobs.Job]) -> None:
+        """All jobs: killed under each version, continued under the other."""
+        for killed, other, direction in (("old", "new", "up"), ("new", "old", "down")):
+            mine = [job for job in chosen if killed == "new" or job.name not in self._revision.lacks]
+
+            def folder(job: jobs.Job, killed: str = killed) -> str:
+                return str(self._place / f"{killed}-{job.name}")
+
+            with self._version(killed) as version:
+                for job in mine:
+                    self._try(job.name, direction, partial(self._hold, version, job, folder(job)))
+            if killed == "new" and any(job.name in self._revision.lacks for job in mine):
+                # What it does not know, today's version must finish first.
+                with self._version("new") as version:
+                    for job in mine:
+                        if job.name in self._revision.lacks:
+                            self._try(
+                                job.name, direction, partial(version.call, "resume", job=job.name, folder=folder(job))
+                            )
+            with self._version(other) as version:
+                for job in mine:
+                    name = "look" if killed == "new" and job.name in self._revision.lacks else "resume"
+                    self._try(job.name, direction, partial(version.call, name, job=job.name, folder=folder(job)))
+
+    def _hold(self, version: Version, job: jobs.Job, folder: str) -> None:
+        for place, path in version.call("hold", job=job.name, folder=folder)["held"].items():
+            self._said(f"{job.name}, {place}: {path}")
+
+    def write_together(self, chosen: Sequence[together.Pair]) -> None:
+        """All pairs: both versions write at the same time, then both check."""
+        mine = [pair for pair in chosen if pair.name not in self._revision.lacks]
+        with self._version("old") as old, self._version("new") as new, ThreadPoolExecutor(2) as pool:
+            for pair in mine:
+                folder = str(self._place / f"pair-{pair.name}")
+
+                def do(
+                    version: Version, part: str, side: int = 0, pair: together.Pair = pair, folder: str = folder
+                ) -> Any:
+                    return version.call("pair", name=pair.name, part=part, side=side, folder=folder)
+
+                def both(do: Callable[..., Any] = do) -> None:
+                    writing = [pool.submit(do, version, "write", side) for side, version in enumerate((old, new))]
+                    for each in writing:
+                        each.result()
+
+                self._try(
+                    pair.name,
+                    "both",
+                    lambda: do(old, "prepare"),
+                    both,
+                    lambda: do(old, "check"),
+                    lambda: do(new, "check"),
+                )
+
+
+def main(
+    only: Annotated[list[str] | None, typer.Option(help="Only what has this name; may be repeated.")] = None,
+    *,
+    revision: Annotated[list[str] | None, typer.Option(help="Only the version of this date; may be repeated.")] = None,
+    record: Annotated[bool, typer.Option(help="Keep the results for the page.")] = False,
+    directory: Annotated[Path | None, typer.Option(help="Where to work and to leave the tables.")] = None,
+) -> None:
+    """Have earlier versions and today's read, write and continue what the other left."""
+    console = Console(width=None if Console().is_terminal else 160)
+
+    def chosen(all_of: Sequence[Any]) -> list[Any]:
+        return [each for each in all_of if not only or each.name in only]
+
+    found, failed = [], False
+    for each in REVISIONS:
+        if revision and each.date not in revision:
+            continue
+        try:
+            python = installed(each)
+        except NotBuilt as error:
+            console.print(f"{each.date}: {error}", highlight=False, markup=False)
+            raise typer.Exit(1) from None
+        with tempfile.TemporaryDirectory(prefix="headwater-upgrades-", dir=directory) as work:
+            place = Path(work)
+            compared = Comparison(each, str(python), place, partial(_say, console))
+            if not only or "demo" in only:
+                compared.results["demo"] = {"begun": demo(python) or PASSES}
+            if chapters := chosen(story.CHAPTERS):
+                compared.tell(chapters)
+            if killed := chosen(jobs.JOBS):
+                compared.kill(killed)
+            if pairs := chosen(together.PAIRS):
+                compared.write_together(pairs)
+        commit, date = commit_and_date(each.commit)
+        found.append(
+            {
+                "commit": commit,
+                "date": date,
+                "what": each.what,
+                "lacks": sorted(each.lacks),
+                "results": compared.results,
+            }
+        )
+        failed |= any(
+            is_failure(text, name in each.lacks, direction)
+            for name, results in compared.results.items()
+            for direction, text in results.items()
+        )
+        console.print(_table(found[-1]))
+    if record:
+        commit, date = commit_and_date("HEAD")
+        content = {
+            "command": "python -m upgrades --record",
+            "machine": f"{os.cpu_count()} processors, {platform.system()}, Python {platform.python_version()}",
+            "date": datetime.now(timezone.utc).date().isoformat(),
+            "today": {"commit": commit, "date": date},
+            "revisions": found,
+        }
+        RECORDED.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    raise typer.Exit(1 if failed else 0)
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(f"{datetime.now():%H:%M:%S} {text}", highlight=False, markup=False)
+
+
+def _table(found: dict[str, Any]) -> Table:
+    table = Table("what", *DIRECTIONS, title=f"{found['date']}, {found['commit']}")
+    for name, results in found["results"].items():
+        table.add_row(name, *(results.get(direction, "") for direction in DIRECTIONS))
+    return table
+
+
+if __name__ == "__main__":
+    typer.run(main)
