@@ -280,6 +280,15 @@ def conformance_tables(part: str) -> str:
     from conformance.page import tables
 
     return tables(part)
+_UPGRADES_MARK = "<!-- upgrades: results -->"
+
+
+def upgrades_results() -> str:
+    """What earlier versions and today's make of what the other left, from the record of ``python -m upgrades``."""
+    sys.path.insert(0, str(ROOT))
+    from upgrades.page import tables
+
+    return tables()
 
 
 _ANSWER = re.compile(r"<!-- answer: (\w+) -->")
@@ -335,6 +344,7 @@ def filled(markdown: str, page: str) -> str:
     markdown = _CONFORMANCE.sub(lambda mark: conformance_tables(mark[1]), markdown)
     markdown = markdown.replace(_RESULTS_MARK, lakehouse_results()) if _RESULTS_MARK in markdown else markdown
     markdown = markdown.replace(_LONGEVITY_MARK, longevity_table()) if _LONGEVITY_MARK in markdown else markdown
+    markdown = markdown.replace(_UPGRADES_MARK, upgrades_results()) if _UPGRADES_MARK in markdown else markdown
     markdown = markdown.replace(_RACE_MARK, front_page_bars()) if _RACE_MARK in markdown else markdown
     return markdown.replace(_BENCH_MARK, bench_table()) if _BENCH_MARK in markdown else markdown
 

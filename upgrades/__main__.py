@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +33,8 @@ from upgrades.revisions import REVISIONS, Revision, commit_and_date, demo, insta
 #: By direction, what became of it.
 Results = dict[str, str]
 _LONGEST = 400
+#: Sparks that live for minutes: to optimize their code for longer takes longer than it saves.
+_QUICK = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"}
 
 
 class Version(Driven):
@@ -44,7 +45,7 @@ class Version(Driven):
 
     def __init__(self, name: str, python: str, place: Path, catalog: str) -> None:
         places = [str(Path(__file__).parent / "holding"), str(ROOT)]
-        super().__init__(name, place, "upgrades.worker", places, python, own_group=True)
+        super().__init__(name, place, "upgrades.worker", places, python, _QUICK, own_group=True)
         more = {
             "spark.sql.catalogImplementation": catalog,
             "spark.headwater.python": python,
@@ -57,7 +58,7 @@ class Version(Driven):
 
 
 @contextmanager
-def _running(name: str, python: str, place: Path, catalog: str = "in-memory") -> Iterator[Version]:
+def running(name: str, python: str, place: Path, catalog: str = "in-memory") -> Iterator[Version]:
     version = Version(name, python, place, catalog)
     try:
         yield version
@@ -75,7 +76,7 @@ class Comparison:
 
     def _version(self, which: str, catalog: str = "in-memory") -> Any:
         self._said(f"{which}, {catalog}")
-        return _running(which, self._pythons[which], self._place, catalog)
+        return running(which, self._pythons[which], self._place, catalog)
 
     def _try(self, name: str, direction: str, *calls: Callable[[], Any]) -> bool:
         """Make calls in order; note what became of them, and whether all passed. After a failure, none is made."""
@@ -105,31 +106,31 @@ class Comparison:
             parts = (("check", steps), ("step", steps), ("check", steps + 1))
             return [part(version, chapter, side, *each) for each in parts]
 
-        def beginning(version: Version, chapter: story.Chapter, side: str) -> list[Callable[[], Any]]:
-            return [part(version, chapter, side, "begin", 0), part(version, chapter, side, "check", 0)]
-
         theirs = [chapter for chapter in chapters if chapter.name not in lacks]
         with self._version("old", "hive") as old:
             for chapter in theirs:
-                self._try(chapter.name, "begun", *beginning(old, chapter, "old"))
-        theirs = [chapter for chapter in theirs if self.results[chapter.name]["begun"] == PASSES]
+                self._try(chapter.name, "begun", part(old, chapter, "old", "begin", 0))
         with self._version("new", "hive") as new:
             for chapter in theirs:
-                self._try(chapter.name, "up", *turn(new, chapter, "old", 0))
+                if self._passed(chapter, "begun"):
+                    self._try(chapter.name, "up", *turn(new, chapter, "old", 0))
             for chapter in chapters:
-                self._try(chapter.name, "begun", *beginning(new, chapter, "new"))
+                self._try(chapter.name, "down", part(new, chapter, "new", "begin", 0))
         with self._version("old", "hive") as old:
             for chapter in theirs:
-                if self.results[chapter.name]["up"] == PASSES:
+                if self._passed(chapter, "up"):
                     self._try(chapter.name, "back", *turn(old, chapter, "old", 1))
             for chapter in chapters:
                 self._try(chapter.name, "down", *turn(old, chapter, "new", 0))
         with self._version("new", "hive") as new:
             for chapter in chapters:
-                if self.results[chapter.name].get("back") == PASSES:
-                    self._try(chapter.name, "again", *turn(new, chapter, "old", 2))
-                # After what the earlier version does not know, the table must be as it was.
-                self._try(chapter.name, "down", *turn(new, chapter, "new", 1))
+                if self._passed(chapter, "back"):
+                    steps = (part(new, chapter, "old", what, 2) for what in ("check", "step"))
+                    self._try(chapter.name, "again", *steps)
+                self._try(chapter.name, "down", part(new, chapter, "new", "check", 1))
+
+    def _passed(self, chapter: story.Chapter, direction: str) -> bool:
+        return self.results[chapter.name].get(direction) == PASSES
 
     def kill(self, chosen: Sequence[jobs.Job]) -> None:
         """All jobs: killed under each version, continued under the other."""
@@ -195,67 +196,71 @@ def main(
 ) -> None:
     """Have earlier versions and today's read, write and continue what the other left."""
     console = Console(width=None if Console().is_terminal else 160)
+    if unknown := set(only or ()) - {"demo", *story.BY_NAME, *jobs.BY_NAME, *together.BY_NAME}:
+        raise typer.BadParameter(f"nothing is called {', '.join(sorted(unknown))}")
+    failed = False
+    for earlier in REVISIONS:
+        if revision and earlier.date not in revision:
+            continue
+        try:
+            python = installed(earlier)
+        except NotBuilt as error:
+            console.print(f"{earlier.date}: {error}", highlight=False, markup=False)
+            raise typer.Exit(1) from None
+        with tempfile.TemporaryDirectory(prefix="headwater-upgrades-", dir=directory) as place:
+            results = _compared(earlier, python, Path(place), only, partial(_say, console))
+        console.print(_table(earlier, results))
+        failed |= any(
+            is_failure(earlier, name, direction, text)
+            for name, of_name in results.items()
+            for direction, text in of_name.items()
+        )
+        if record:
+            _keep(earlier, results)
+    raise typer.Exit(1 if failed else 0)
 
+
+def _compared(
+    earlier: Revision, python: Path, place: Path, only: Sequence[str] | None, said: Callable[[str], None]
+) -> dict[str, Results]:
     def chosen(all_of: Sequence[Any]) -> list[Any]:
         return [each for each in all_of if not only or each.name in only]
 
-    found, failed = [], False
-    for each in REVISIONS:
-        if revision and each.date not in revision:
-            continue
-        try:
-            python = installed(each)
-        except NotBuilt as error:
-            console.print(f"{each.date}: {error}", highlight=False, markup=False)
-            raise typer.Exit(1) from None
-        with tempfile.TemporaryDirectory(prefix="headwater-upgrades-", dir=directory) as work:
-            place = Path(work)
-            compared = Comparison(each, str(python), place, partial(_say, console))
-            if not only or "demo" in only:
-                compared.results["demo"] = {"begun": demo(python) or PASSES}
-            if chapters := chosen(story.CHAPTERS):
-                compared.tell(chapters)
-            if killed := chosen(jobs.JOBS):
-                compared.kill(killed)
-            if pairs := chosen(together.PAIRS):
-                compared.write_together(pairs)
-        commit, date = commit_and_date(each.commit)
-        found.append(
-            {
-                "commit": commit,
-                "date": date,
-                "what": each.what,
-                "lacks": sorted(each.lacks),
-                "results": compared.results,
-            }
-        )
-        failed |= any(
-            is_failure(text, name in each.lacks, direction)
-            for name, results in compared.results.items()
-            for direction, text in results.items()
-        )
-        console.print(_table(found[-1]))
-    if record:
-        commit, date = commit_and_date("HEAD")
-        content = {
-            "command": "python -m upgrades --record",
-            "machine": f"{os.cpu_count()} processors, {platform.system()}, Python {platform.python_version()}",
-            "date": datetime.now(timezone.utc).date().isoformat(),
-            "today": {"commit": commit, "date": date},
-            "revisions": found,
-        }
-        RECORDED.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-    raise typer.Exit(1 if failed else 0)
+    compared = Comparison(earlier, str(python), place, said)
+    if not only or "demo" in only:
+        compared.results["demo"] = {"begun": demo(python) or PASSES}
+    for parts, compare in (
+        (chosen(story.CHAPTERS), compared.tell),
+        (chosen(jobs.JOBS), compared.kill),
+        (chosen(together.PAIRS), compared.write_together),
+    ):
+        if parts:
+            compare(parts)
+    return compared.results
+
+
+def _keep(earlier: Revision, results: dict[str, Results]) -> None:
+    """Put the results into the record; those of other names and versions stay."""
+    recorded = json.loads(RECORDED.read_text("utf-8")) if RECORDED.exists() else {}
+    of_earlier = recorded.setdefault(earlier.date, {"results": {}})
+    of_earlier["commit"], of_earlier["date"] = commit_and_date(earlier.commit)
+    of_earlier["today"], _ = commit_and_date("HEAD")
+    of_earlier["when"] = datetime.now(timezone.utc).date().isoformat()
+    of_earlier["processors"] = os.cpu_count()
+    of_earlier["gigabytes"] = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9)
+    of_earlier["results"].update(results)
+    content = {date: recorded[date] for date in sorted(recorded)}
+    RECORDED.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
 def _say(console: Console, text: str) -> None:
     console.print(f"{datetime.now():%H:%M:%S} {text}", highlight=False, markup=False)
 
 
-def _table(found: dict[str, Any]) -> Table:
-    table = Table("what", *DIRECTIONS, title=f"{found['date']}, {found['commit']}")
-    for name, results in found["results"].items():
-        table.add_row(name, *(results.get(direction, "") for direction in DIRECTIONS))
+def _table(earlier: Revision, results: dict[str, Results]) -> Table:
+    table = Table("what", *DIRECTIONS, title=f"{earlier.date}, {earlier.commit[:8]}")
+    for name, of_name in results.items():
+        table.add_row(name, *(of_name.get(direction, "") for direction in DIRECTIONS))
     return table
 
 

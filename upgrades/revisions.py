@@ -11,8 +11,8 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.earlier import NotBuilt, commit_of
@@ -29,12 +29,14 @@ class Revision:
     :param date: of the commit.
     :param what: what it had and lacked, for the page.
     :param lacks: the names of chapters, jobs and pairs whose feature it does not have.
+    :param known: by name and direction, why something is not promised; the documents say so.
     """
 
     commit: str
     date: str
     what: str
     lacks: frozenset[str] = frozenset()
+    known: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
 
 REVISIONS = (

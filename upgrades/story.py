@@ -113,7 +113,6 @@ def _changed_rows(
         rows: Rows = [(1, "a" + n * "!"), (2, f"m{n - 1}" if n else "B"), (3, "c")]
         rows += [(200 + i, "m") for i in range(n)]
         at.must("SELECT id, v FROM {t} ORDER BY id", rows)
-        at.must("SELECT v FROM {t} WHERE id = 3", [("c",)])
         at.must("SELECT count(*), min(id), max(id) FROM {t}", [(len(rows), 1, rows[-1][0])])
         at.must("SELECT count(*) FROM {t} VERSION AS OF 1", [(4,)])
         if also is not None:
@@ -368,6 +367,7 @@ class _Query:
     rows: Callable[[int], Rows] = lambda n: [(10 * j + i, "v") for j in range(n + 1) for i in range(3)]
     feed: Callable[[At, int], None] = lambda at, n: _three_files(at, n)
     halfway: bool = False
+    columns: str = "*"
 
     def begin(self, at: At) -> None:
         at.sql(self.source)
@@ -396,7 +396,8 @@ class _Query:
 
     def check(self, at: At, n: int) -> None:
         if not self.halfway or n:
-            same("the stream's table", sorted(at.sql("SELECT * FROM {t}"), key=str), sorted(self.rows(n), key=str))
+            found = at.sql("SELECT {columns} FROM {t}", columns=self.columns)
+            same("the stream's table", sorted(found, key=str), sorted(self.rows(n), key=str))
 
     def _writer(self, at: At) -> Any:
         options = {key: value.format(at=at.folder) for key, value in self.reading.items()}
@@ -666,6 +667,7 @@ CHAPTERS: tuple[Chapter, ...] = (
             writing=UPSERT,
             rows=lambda n: [(1, n, f"v{n}")],
             feed=_feed_of_keys,
+            columns="k, at, v",
         ),
     ),
     _stream(
