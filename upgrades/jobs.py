@@ -9,9 +9,11 @@ A copy in which the job ended before its ``k``-th file, or was held in what foll
 
 from __future__ import annotations
 
+import json
 import shutil
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -59,6 +61,7 @@ def kill(job: Job, at: At) -> dict[str, str]:
     time.sleep(_AFTERWARDS)  # what the preparation left to the background
     for place in places:
         shutil.copytree(template, place)
+        _give_id(place / "checkpoint")
         (place / "armed").touch()
         threading.Thread(target=work, args=(place,), daemon=True).start()
     deadline = time.monotonic() + _PATIENCE
@@ -76,6 +79,13 @@ def kill(job: Job, at: At) -> dict[str, str]:
         place.name: note.read_text().removeprefix(f"{place}/") if note.exists() else "ended before"
         for place, note in found.items()
     }
+
+
+def _give_id(checkpoint: Path) -> None:
+    """Spark runs no two queries of one id at the same time."""
+    if (checkpoint / "metadata").exists():
+        (checkpoint / "metadata").write_text(json.dumps({"id": str(uuid.uuid4())}))
+        (checkpoint / ".metadata.crc").unlink(missing_ok=True)
 
 
 def resume(job: Job, at: At) -> None:

@@ -2,7 +2,7 @@
 
 Each version of :mod:`upgrades.revisions` begins a few chapters, and has a transaction over several tables held at some
 steps. Kept are logs with their checkpoints, companions' logs, deletion vectors, checkpoints of streams, notes of hooks
-and Iceberg's metadata, in ``tests/upgrades/recorded``; data files are not. ``@PLACE@`` stands for the place.
+and Iceberg's metadata, in ``tests/earlier/recorded``; data files are not. ``@PLACE@`` stands for the place.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bench.sparks import ROOT
 from upgrades.__main__ import running
 from upgrades.revisions import REVISIONS, Revision, installed
 
-FOLDER = ROOT / "tests" / "upgrades" / "recorded"
+FOLDER = ROOT / "tests" / "earlier" / "recorded"
 PLACE = "@PLACE@"
 CHAPTERS = ("vectors", "v2-checkpoints", "upserts", "stream", "stream-schema-log", "iceberg", "hooked")
 #: The copies of the transaction that are kept: before its first commit is in the log, after it, and after its decision.
