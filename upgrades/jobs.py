@@ -228,7 +228,7 @@ def _all(at: At) -> None:
 
 JOBS = (
     Job(
-        "merge",
+        "killed-merge",
         "MERGE",
         _prepare_merge,
         _merge,
@@ -236,7 +236,7 @@ JOBS = (
         _merged_or_not,
     ),
     Job(
-        "optimize",
+        "killed-optimize",
         "OPTIMIZE",
         _prepare_optimize,
         lambda at: (at.sql("OPTIMIZE delta.`{at}/t`"), None)[1],
@@ -244,7 +244,7 @@ JOBS = (
         _optimized,
     ),
     Job(
-        "upsert",
+        "killed-upsert",
         "an upsert that deletes keys",
         _prepare_upsert,
         lambda at: _upsert(at, (1, 30, "new", False), (2, 20, "", True), (3, 10, "c", False)),
@@ -252,7 +252,7 @@ JOBS = (
         steps=6,
     ),
     Job(
-        "stream",
+        "killed-stream",
         "a stream from table to table",
         _prepare_stream,
         _stream,
@@ -260,14 +260,22 @@ JOBS = (
         steps=6,
     ),
     Job(
-        "stream-upserts",
+        "killed-stream-upserts",
         "a stream of upserts that delete keys",
         _prepare_upsert_stream,
         _upsert_stream,
         _upserted,
         steps=8,
     ),
-    Job("transaction", "a transaction over three tables", _prepare_transaction, _transaction, _all, _all_or_none, 9),
+    Job(
+        "killed-transaction",
+        "a transaction over three tables",
+        _prepare_transaction,
+        _transaction,
+        _all,
+        _all_or_none,
+        9,
+    ),
 )
 
 BY_NAME: dict[str, Job] = {job.name: job for job in JOBS}

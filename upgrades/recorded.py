@@ -22,8 +22,8 @@ from upgrades.revisions import REVISIONS, Revision, installed
 FOLDER = ROOT / "tests" / "earlier" / "recorded"
 PLACE = "@PLACE@"
 CHAPTERS = ("vectors", "v2-checkpoints", "upserts", "stream", "stream-schema-log", "iceberg", "hooked")
-#: The copies of the transaction that are kept: before its first commit is in the log, after it, and after its decision.
-STEPS = (1, 3, 6)
+#: The copies of the transaction that are kept: after its first commit, and after its decision.
+STEPS = (3, 6)
 _KEPT = re.compile(r"/(_delta_log|checkpoint|_headwater|metadata)/|\.bin$")
 #: Data of companions, checksums of Hadoop's local file system, what only Iceberg's readers read, temporary files.
 _NOT = re.compile(r"/_headwater_upsert/[^/]*/[^/]*\.parquet$|/\.[^/]*$|\.avro$|/held$|/metadata/snap-")
@@ -43,8 +43,8 @@ def record(revision: Revision) -> None:
                 for part in ("begin", "check"):
                     request = {"chapter": chapter, "part": part, "steps": 0}
                     version.call("tell", **request, name=table, folder=str(place / table))
-            if "transaction" not in revision.lacks:
-                version.call("hold", job="transaction", folder=str(place / "transaction"))
+            if "killed-transaction" not in revision.lacks:
+                version.call("hold", job="killed-transaction", folder=str(place / "transaction"))
         for file in sorted(_kept(place)):
             inside = file.relative_to(place)
             copy = target / Path(*(part for part in inside.parts if part != "warehouse-ours"))

@@ -44,6 +44,19 @@ REVISIONS = (
         "060d71a8",
         "2026-11-24",
         "upserts, streams, row tracking, clustering; no clones, hooks, Iceberg metadata or transactions",
+        frozenset(
+            {
+                "stream-by-time",
+                "shallow-clone",
+                "deep-clone",
+                "converted",
+                "iceberg",
+                "hooked",
+                "transactions",
+                "killed-transaction",
+                "transfers",
+            }
+        ),
     ),
     Revision(
         "c71c85e0",

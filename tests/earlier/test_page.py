@@ -44,7 +44,7 @@ def shown(page, earlier, monkeypatch, tmp_path):
 
 def test_the_page_names_what_passed_what_was_not_run_and_what_the_version_lacks(shown):
     both = {"begun": PASSES, "up": PASSES, "back": PASSES, "again": PASSES, "down": PASSES}
-    found, _ = shown({"copies": both, "hooked": {"down": "DELTA_X"}, "merge": {"up": PASSES, "down": PASSES}})
+    found, _ = shown({"copies": both, "hooked": {"down": "DELTA_X"}, "killed-merge": {"up": PASSES, "down": PASSES}})
     assert found["rows, classic checkpoints"] == [PASSES, PASSES, PASSES]
     assert found["after hooks, which hear of each version"] == ["not in it", "not in it", "not in it"]
     assert found["MERGE"] == [PASSES, PASSES]

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 
-import pyarrow.compute as pc
+import pyarrow as pa
 import pytest
 
 from headwater.iceberg.standing import standing
@@ -19,7 +20,7 @@ from headwater.statements.upserts.deleted_keys import deletions_of, note_of
 from headwater.statements.upserts.events import Events
 from headwater.statements.upserts.finding import companion_in
 from headwater.stores import LocalStore
-from headwater.streams.offsets import parse_offset
+from headwater.streams.offsets import BASE, Offset, parse_offset
 from headwater.streams.schema_log import SchemaLog
 from support.deleting_batches import INT, events_with
 from support.recording_statement import RecordingStatement
@@ -54,8 +55,13 @@ def opened(path: Path) -> Snapshot:
 
 def rows(snapshot: Snapshot) -> int:
     """Rows that are not deleted, by the log."""
-    deleted = [(each["deletion_vector"] or {}).get("cardinality", 0) for each in snapshot.files.to_pylist()]
-    return pc.sum(snapshot.files["num_records"]).as_py() - sum(deleted)
+    return rows_in(snapshot.files) - sum(
+        (each or {}).get("cardinality", 0) for each in snapshot.files["deletion_vector"].to_pylist()
+    )
+
+
+def rows_in(files: pa.Table) -> int:
+    return sum(json.loads(each)["numRecords"] for each in files["stats"].to_pylist())
 
 
 @pytest.mark.parametrize("table", ["vectors", "v2_checkpoints", "upserts", "stream", "stream_from"])
@@ -76,7 +82,7 @@ def test_a_companion_is_found_and_what_was_deleted_counts(place: Path):
     assert note_of(opened(Path(companion.path))).keys == {companion.columns[0]: ("k", "k")}
     remembered = deletions_of(companion, snapshot, statement)
     assert remembered is not None
-    assert pc.sum(remembered.files["num_records"]).as_py() == 2
+    assert rows_in(remembered.files) == 2
 
 
 @pytest.mark.parametrize("stream", ["stream", "stream_schema_log"])
@@ -84,8 +90,7 @@ def test_the_offsets_of_a_stream_are_parsed(place: Path, stream: str):
     source = opened(place / f"{stream}_from")
     newest = max((place / stream / "checkpoint" / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
     offset = parse_offset(newest.read_text().splitlines()[-1], source.metadata.id)
-    assert (offset.table_id, offset.is_initial) == (source.metadata.id, True)
-    assert offset.version <= source.version
+    assert offset == Offset(source.metadata.id, source.version + 1, BASE, is_initial=False)
 
 
 def test_a_schema_log_is_read(place: Path):
@@ -108,7 +113,7 @@ def test_a_hook_continues_where_it_was(place: Path):
 
 
 @that_have("transaction")
-@pytest.mark.parametrize("step", ["after-1", "after-3", "after-6"])
+@pytest.mark.parametrize("step", ["after-3", "after-6"])
 def test_tables_of_a_transaction_that_was_cut_off_show_all_of_it_or_nothing(place: Path, step: str):
     found = {rows(opened(place / "transaction" / step / table)) for table in "abc"}
     assert found in ({1}, {2})
