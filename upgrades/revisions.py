@@ -46,6 +46,7 @@ REVISIONS = (
         "upserts, streams, row tracking, clustering; no clones, hooks, Iceberg metadata or transactions",
         frozenset(
             {
+                "entry",
                 "stream-by-time",
                 "shallow-clone",
                 "deep-clone",
