@@ -16,6 +16,7 @@ from headwater.iceberg.standing import standing
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.types import StructField, StructType
 from headwater.statements.running import hooks
+from headwater.statements.upserts import binding
 from headwater.statements.upserts.deleted_keys import deletions_of, note_of
 from headwater.statements.upserts.events import Events
 from headwater.statements.upserts.finding import companion_in
@@ -72,7 +73,7 @@ def test_a_log_with_its_checkpoints_checksums_and_deletion_vectors_is_read(place
     assert snapshot.version == len(list((place / table / "_delta_log").glob("0*[0-9].json"))) - 1
 
 
-def test_a_companion_is_found_and_what_was_deleted_counts(place: Path):
+def test_a_companion_is_found_and_what_was_deleted_counts(place: Path, request):
     snapshot, statement = opened(place / "upserts"), RecordingStatement()
     with_k = StructType((StructField("k", INT), StructField("at", INT)))
     of_id = events_with(idcols="k")
@@ -84,6 +85,9 @@ def test_a_companion_is_found_and_what_was_deleted_counts(place: Path):
     remembered = deletions_of(companion, snapshot, statement)
     assert remembered is not None
     assert rows_in(remembered.files) == 2
+    batches = [mark.batch for mark in binding.marks(remembered.files) if mark is not None]
+    named = binding.batch_named(snapshot, companion.application)
+    assert batches == ([] if VERSIONS[0] in request.node.name else [named]), "the oldest version had no marks"
 
 
 @pytest.mark.parametrize("stream", ["stream", "stream_schema_log"])
