@@ -125,9 +125,8 @@ class Comparison:
         with self._version("new", "hive") as new:
             for chapter in chapters:
                 if self._passed(chapter, "back"):
-                    steps = (part(new, chapter, "old", what, 2) for what in ("check", "step"))
-                    self._try(chapter.name, "again", *steps)
-                self._try(chapter.name, "down", part(new, chapter, "new", "check", 1))
+                    self._try(chapter.name, "again", *turn(new, chapter, "old", 2))
+                self._try(chapter.name, "down", *turn(new, chapter, "new", 1))
 
     def _passed(self, chapter: story.Chapter, direction: str) -> bool:
         return self.results[chapter.name].get(direction) == PASSES
