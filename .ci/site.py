@@ -16,6 +16,7 @@ import re
 import sys
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -227,68 +228,28 @@ def bench_table() -> str:
     return "\n".join(lines)
 
 
-_LAKEHOUSE = re.compile(r"<!-- bench: lakehouse (\w+) -->")
+#: Marks in pages for which a record of measurements or of a proof is shown, by the function that makes Markdown of it.
+_RECORDS = {
+    r"bench: lakehouse (\w+)": "bench.lakehouse.page.tables",
+    r"bench: results": "bench.lakehouse.page.results",
+    r"bench: front page": "bench.lakehouse.page.race",
+    r"bench: longevity": "bench.lakehouse.page.longevity",
+    r"conformance: ([\w ]+?)": "conformance.page.tables",
+    r"upgrades: results": "upgrades.page.tables",
+}
 
 
-def lakehouse_tables(workload: str) -> str:
-    """A workload's ratios from the record of ``python -m bench.lakehouse``."""
+def from_records(markdown: str) -> str:
+    """A page's text with what records say in the place of their marks. What a pattern captures is the argument."""
     sys.path.insert(0, str(ROOT))
-    from bench.lakehouse.page import tables
-
-    return tables(workload)
-
-
-_RESULTS_MARK = "<!-- bench: results -->"
-
-
-def lakehouse_results() -> str:
-    """All workloads of the same record in short."""
-    sys.path.insert(0, str(ROOT))
-    from bench.lakehouse.page import results
-
-    return results()
-
-
-_LONGEVITY_MARK = "<!-- bench: longevity -->"
-
-
-def longevity_table() -> str:
-    """The record of ``python -m bench.longevity``."""
-    sys.path.insert(0, str(ROOT))
-    from bench.lakehouse.page import longevity
-
-    return longevity()
-
-
-_RACE_MARK = "<!-- bench: front page -->"
-
-
-def front_page_bars() -> str:
-    """The times of whole workloads, from the same record."""
-    sys.path.insert(0, str(ROOT))
-    from bench.lakehouse.page import race
-
-    return race()
-
-
-_CONFORMANCE = re.compile(r"<!-- conformance: ([\w ]+?) -->")
-
-
-def conformance_tables(part: str) -> str:
-    """A part of the board from the record of ``python -m conformance``."""
-    sys.path.insert(0, str(ROOT))
-    from conformance.page import tables
-
-    return tables(part)
-_UPGRADES_MARK = "<!-- upgrades: results -->"
-
-
-def upgrades_results() -> str:
-    """What earlier versions and today's make of what the other left, from the record of ``python -m upgrades``."""
-    sys.path.insert(0, str(ROOT))
-    from upgrades.page import tables
-
-    return tables()
+    for mark, function in _RECORDS.items():
+        module, _, name = function.rpartition(".")
+        markdown = re.sub(
+            f"<!-- {mark} -->",
+            lambda found, module=module, name=name: getattr(import_module(module), name)(*found.groups()),
+            markdown,
+        )
+    return markdown
 
 
 _ANSWER = re.compile(r"<!-- answer: (\w+) -->")
@@ -340,12 +301,7 @@ def filled(markdown: str, page: str) -> str:
     markdown = _ANSWER.sub(lambda mark: answer_table(mark[1]), markdown)
     markdown = _ERRORS.sub(lambda mark: errors_table(mark[1], up), markdown)
     markdown = _ERROR_LINK.sub(_to_the_condition, markdown)
-    markdown = _LAKEHOUSE.sub(lambda mark: lakehouse_tables(mark[1]), markdown)
-    markdown = _CONFORMANCE.sub(lambda mark: conformance_tables(mark[1]), markdown)
-    markdown = markdown.replace(_RESULTS_MARK, lakehouse_results()) if _RESULTS_MARK in markdown else markdown
-    markdown = markdown.replace(_LONGEVITY_MARK, longevity_table()) if _LONGEVITY_MARK in markdown else markdown
-    markdown = markdown.replace(_UPGRADES_MARK, upgrades_results()) if _UPGRADES_MARK in markdown else markdown
-    markdown = markdown.replace(_RACE_MARK, front_page_bars()) if _RACE_MARK in markdown else markdown
+    markdown = from_records(markdown)
     return markdown.replace(_BENCH_MARK, bench_table()) if _BENCH_MARK in markdown else markdown
 
 
