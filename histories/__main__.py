@@ -24,7 +24,7 @@ from histories.running import NEMESES, Setting, run_round
 from histories.stores import STORES
 
 #: A JVM and a server take half a minute to start.
-_ROUND_SECONDS = {"local": 30.0, "s3": 150.0}
+_ROUND_SECONDS = {name: 30.0 if name == "local" else 150.0 for name in STORES}
 
 app = typer.Typer(add_completion=False, help=__doc__, pretty_exceptions_enable=False)
 

@@ -1,12 +1,14 @@
 """Where the tables of a round are.
 
-Owns :func:`opened`: ``local`` is a folder; ``s3`` is a server of S3's protocol (moto), which clients reach through
-Hadoop's S3A in one JVM, and that through :mod:`histories.proxy` if the nemesis asks for it. Its JARs are those of the
-tests of stores; Maven fetches them once.
+Owns :func:`opened`: ``local`` is a folder; ``s3`` and ``azure`` are servers of these protocols, ``hdfs`` is an HDFS of
+one data node. Clients reach them through Hadoop's file systems in one JVM, and the first two through
+:mod:`histories.proxy` if the nemesis asks for it. Servers and JARs are those of the tests of stores; Maven fetches the
+JARs once.
 """
 
 from __future__ import annotations
 
+import base64
 import http.client
 import subprocess
 from collections.abc import Iterator
@@ -15,9 +17,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from headwater.stores import Store, store_for
+from histories.proxy import proxied
 from support.processes import environment, python
 
-STORES = ("local", "s3")
+STORES = ("local", "s3", "azure", "hdfs")
 _BUCKET = "histories"
 _ANYBODY = "AWS4-HMAC-SHA256 Credential=x/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=x"
 
@@ -43,49 +46,78 @@ def opened(kind: str, folder: Path, through_proxy: bool, seed: int) -> Iterator[
         return
     from headwater import jar_path
     from headwater.bridge.hadoop_files import HadoopFileSystem
-    from histories.proxy import proxied
     from support.stores import hadoop_jvm
 
     with ExitStack() as stack:
-        port = stack.enter_context(_s3_server())
-        if through_proxy:
-            port = stack.enter_context(proxied(port, seed))
-        settings = {
-            "fs.s3a.endpoint": f"http://127.0.0.1:{port}",
-            "fs.s3a.endpoint.region": "us-east-1",
-            "fs.s3a.path.style.access": "true",
-            "fs.s3a.access.key": "AKIAOFNOBODY",
-            "fs.s3a.secret.key": "aVerySecretKey/OfNobody+1",
-            "fs.s3a.attempts.maximum": "2",
-            "fs.s3a.retry.limit": "2",
-            "fs.s3a.retry.interval": "20ms",
-            "fs.s3a.connection.timeout": "20s",
-        }
+        if kind == "hdfs":
+            if through_proxy:
+                raise ValueError("the proxy is for servers of HTTP")
+            (folder / "hdfs").mkdir()
+            root, settings = stack.enter_context(hadoop_jvm.hdfs(folder / "hdfs")), dict[str, str]()
+        else:
+            port = stack.enter_context(_served(f"support.stores.{kind}_server"))
+            if kind == "s3":
+                _make_bucket(port)
+            if through_proxy:
+                port = stack.enter_context(proxied(port, seed))
+            root, settings = (_s3 if kind == "s3" else _azure)(port)
         gateway = stack.enter_context(hadoop_jvm.jvm([jar_path(), *hadoop_jvm.store_jars()]))
         conf = gateway.jvm.org.apache.hadoop.conf.Configuration()
         for name, value in settings.items():
             conf.set(name, value)
         files = HadoopFileSystem(lambda: gateway.jvm.headwater.spark.bridge.HadoopFiles(conf))
-        store, root = store_for(f"s3a://{_BUCKET}/{folder.parent.name}", files)
-        yield Place(root, store, gateway.gateway_parameters.port, settings)
+        store, path = store_for(f"{root}/{folder.parent.name}", files)
+        yield Place(path, store, gateway.gateway_parameters.port, settings)
+
+
+def _s3(port: int) -> tuple[str, dict[str, str]]:
+    """The root of a bucket, and Hadoop's settings to reach it."""
+    return f"s3a://{_BUCKET}", {
+        "fs.s3a.endpoint": f"http://127.0.0.1:{port}",
+        "fs.s3a.endpoint.region": "us-east-1",
+        "fs.s3a.path.style.access": "true",
+        "fs.s3a.access.key": "AKIAOFNOBODY",
+        "fs.s3a.secret.key": "aVerySecretKey/OfNobody+1",
+        "fs.s3a.attempts.maximum": "2",
+        "fs.s3a.retry.limit": "2",
+        "fs.s3a.retry.interval": "20ms",
+        "fs.s3a.connection.timeout": "20s",
+    }
+
+
+def _azure(port: int) -> tuple[str, dict[str, str]]:
+    """The same of a file system of Azure's."""
+    return f"abfs://{_BUCKET}@127.0.0.1:{port}", {
+        f"fs.azure.account.key.127.0.0.1:{port}": base64.b64encode(b"a key of nobody").decode(),
+        "fs.azure.account.auth.type": "SharedKey",
+        "fs.azure.account.hns.enabled": "true",
+        "fs.azure.always.use.https": "false",
+        "fs.azure.networking.library": "JDK_HTTP_URL_CONNECTION",
+        "fs.azure.io.retry.max.retries": "2",
+        "fs.azure.io.retry.min.backoff.interval": "10",
+        "fs.azure.io.retry.max.backoff.interval": "20",
+        "fs.azure.io.retry.backoff.interval": "10",
+    }
+
+
+def _make_bucket(port: int) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.request("PUT", f"/{_BUCKET}", headers={"Authorization": _ANYBODY})
+    if connection.getresponse().status != 200:
+        raise RuntimeError("the server makes no bucket")
+    connection.close()
 
 
 @contextmanager
-def _s3_server() -> Iterator[int]:
-    """moto's server, in a process of its own, with a bucket; its port."""
+def _served(module: str) -> Iterator[int]:
+    """A server in a process of its own, which prints its port and ends with its standard input; the port."""
     process = subprocess.Popen(
-        python("support.stores.s3_server"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment()
+        python(module), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment()
     )
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        port = int(process.stdout.readline())
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-        connection.request("PUT", f"/{_BUCKET}", headers={"Authorization": _ANYBODY})
-        if connection.getresponse().status != 200:
-            raise RuntimeError("the server makes no bucket")
-        connection.close()
-        yield port
+        yield int(process.stdout.readline())
     finally:
         process.stdin.close()
         process.wait(30)
