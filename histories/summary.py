@@ -26,6 +26,8 @@ _OF_CONFLICTS = (
     "HEADWATER_TRANSACTION_LOST",  # a clock jumped by more than a transaction may be idle
     "CommitFailedError",
 )
+#: Errors of a store's client behind a proxy that loses requests and answers.
+_OF_STORES = ("OSError", "FileNotFoundError")
 _MOST_SHOWN = 8
 
 
@@ -33,7 +35,8 @@ class Judged(msgspec.Struct):
     """What was found in a history.
 
     :param verdicts: Porcupine's, by object; None if it was not asked, for the reason in ``unasked``.
-    :param unexpected: errors that are neither conflicts nor unknown outcomes, with how often they came.
+    :param unexpected: errors that are neither conflicts nor unknown outcomes, nor of a store behind a proxy, with how
+        often they came.
     """
 
     history: History
@@ -69,7 +72,8 @@ def judge(history: History, seconds: float = 30.0) -> Judged:
         unasked = str(error)
     found = anomalies.find(history)
     errors = Counter(op.error for op in history.ops if op.error is not None and op.outcome == "failed")
-    unexpected = {error: count for error, count in errors.items() if not any(each in error for each in _OF_CONFLICTS)}
+    expected = (*_OF_CONFLICTS, *(_OF_STORES if "proxy" in history.header.nemesis else ()))
+    unexpected = {error: count for error, count in errors.items() if not any(each in error for each in expected)}
     return Judged(history, found, verdicts, unasked, unexpected, time.monotonic() - began)
 
 
