@@ -23,6 +23,8 @@ from conformance.verdicts import (
     REFUSES,
     TABLES_READ,
     TABLES_WRITE,
+    THEY_ADD,
+    THEY_READ,
     Cells,
     Known,
     Verdict,
@@ -105,7 +107,12 @@ def _engines(record: Mapping[str, Any]) -> Iterator[str]:
         for direction in DIRECTIONS:
             kinds = [verdict.kind for key, verdict in cells.items() if key[:2] == (direction, engine.name)]
             passes, refuses, fails = (kinds.count(kind) for kind in (PASSES, REFUSES, FAILS))
-            counts.append(f"{passes} ✓, {refuses} refuse, {fails} fail" if passes + refuses + fails else "–")
+            text = f"{passes} ✓, {refuses} refuse, {fails} fail" if passes + refuses + fails else "–"
+            ours = ENGINES[OURS].reads
+            asked = [case for case in CASES.values() if direction in (THEY_READ, THEY_ADD) or case.reads in ours]
+            if left := len(asked) - len(kinds):
+                text += f", {left} not run"
+            counts.append(text)
         yield _line([engine.title, f"{run['version']}, {run['when']}", *counts])
     ours = record["engines"][OURS]
     yield ""

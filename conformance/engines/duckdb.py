@@ -35,10 +35,11 @@ class DuckDb:
         return con
 
     def read(self, case: Case, path: Path) -> pa.Table:
-        if case.reads == METADATA:
-            query, given = "SELECT * FROM iceberg_scan(?)", newest_metadata(path)
-        else:
-            query, given = "SELECT * FROM delta_scan(?)", path
+        function, given = ("iceberg_scan", newest_metadata(path)) if case.reads == METADATA else ("delta_scan", path)
+        # Arrow has no VARIANT.
+        texts = [f'"{name}"::JSON::VARCHAR AS "{name}"' for name, column in case.shown.items() if column.is_variant]
+        replaced = f"REPLACE ({', '.join(texts)})" if texts else ""
+        query = f"SELECT * {replaced} FROM {function}(?)"
         with self._connected() as con:
             table: pa.Table = con.execute(query, [str(given)]).to_arrow_table()
             return table
