@@ -196,7 +196,7 @@ GROUPS = Part(
         Mutation("decide_twice", "a decision replaces the one before", "decided once", _ONE),
         Mutation(
             "no_wait",
-            "a writer goes on behind a commit that is not decided",
+            "a writer commits after a commit that is not decided",
             "nothing builds on what is not decided",
             {"FOREIGN": 0, "READERS": 0, "REMOVES_0": 0, "REMOVES_1": 0},
         ),
