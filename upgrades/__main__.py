@@ -53,12 +53,15 @@ class Version(Driven):
             "spark.headwater.hook.heard.after": f"{Path(__file__).with_name('heard.py')}:heard",
         }
         answer = self.call("start", ours=True, settings={**settings(OURS, place, "2g"), **more})
-        #: Where its package is.
-        self.package: str = answer["package"]
+        inside = ROOT / "python" if python == sys.executable else Path(python).parents[1]
+        if not Path(answer["package"]).is_relative_to(inside):
+            self.kill()
+            raise SparkFailed(f"{name} runs the package in {answer['package']}, not the one under {inside}.")
 
 
 @contextmanager
 def running(name: str, python: str, place: Path, catalog: str = "in-memory") -> Iterator[Version]:
+    """A version until the block ends; then it is killed with all that it has started."""
     version = Version(name, python, place, catalog)
     try:
         yield version
