@@ -39,6 +39,12 @@ class Revision:
     known: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
 
+_UNMARKED = (
+    "A late event brings back a key that today's version has deleted, once this version has upserted with deletions "
+    "into the same table: this version does not mark the batches in the companion, so today's takes its own earlier "
+    "ones for failed. Later versions mark them."
+)
+
 REVISIONS = (
     Revision(
         "060d71a8",
@@ -58,6 +64,7 @@ REVISIONS = (
                 "transfers",
             }
         ),
+        {("upserts", "again"): _UNMARKED, ("upserts", "down"): _UNMARKED},
     ),
     Revision(
         "c71c85e0",
