@@ -199,6 +199,9 @@ def _acceptance(record: Mapping[str, Any]) -> Iterator[str]:
     """How many acceptance tables pass in each direction, and which do not, and why."""
     cells = cells_of(record)
     listed = known()
+    if not any(direction in (TABLES_READ, TABLES_WRITE) for direction, *_ in cells):
+        yield "No run of them is recorded yet."
+        return
     yield _line(["direction", "tables", "✓", "refused", "not judged", "fail"])
     yield _line(["---", "--:", "--:", "--:", "--:", "--:"])
     for direction in (TABLES_READ, TABLES_WRITE):
