@@ -110,9 +110,8 @@ def _engines(record: Mapping[str, Any]) -> Iterator[str]:
             text = f"{passes} ✓, {refuses} refuse, {fails} fail" if passes + refuses + fails else "–"
             ours = ENGINES[OURS].reads
             asked = [case for case in CASES.values() if direction in (THEY_READ, THEY_ADD) or case.reads in ours]
-            if left := len(asked) - len(kinds):
-                text += f", {left} not run"
-            counts.append(text)
+            left = len(asked) - len(kinds)
+            counts.append(f"{text}, {left} not run" if kinds and left else text if kinds else "not run")
         yield _line([engine.title, f"{run['version']}, {run['when']}", *counts])
     ours = record["engines"][OURS]
     yield ""
