@@ -214,7 +214,10 @@ def _transaction(at: At) -> None:
 
 
 def _all_or_none(at: At) -> None:
+    """Read in one transaction: between queries on their own, another may finish what was cut off."""
+    at.sql("BEGIN TRANSACTION")
     found = [at.sql("SELECT id, n FROM delta.`{at}/{which}` ORDER BY id", which=table) for table in "abc"]
+    at.sql("COMMIT")
     if found != 3 * [[(1, 0)]]:
         same("the tables of the transaction", found, 3 * [[(1, 1), (2, 1)]])
 
