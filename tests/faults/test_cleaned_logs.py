@@ -158,3 +158,46 @@ def test_a_group_with_such_a_commit_changes_nothing(store, cleaned):
         commit_together(members)
     for path in ("/a", "/b"):
         assert files(path, store) == ({"0", "1", "2"} if path == cleaned else {"0"})
+
+
+class Dies(FaultyStore):
+    """A store of a writer that dies right after it has put a commit."""
+
+    def exists(self, path):
+        raise TimeoutError(path)
+
+
+def two_slow_writers(store):
+    """One that dies after its commit, and another, which has read the same version."""
+    create("/t", add_file("0"), store=store)
+    return slow_writer(store, Dies(store)), Transaction("/t", store, load_snapshot("/t", store))
+
+
+def test_a_commit_after_one_that_a_dead_writer_could_not_take_back_is_no_version(store):
+    dead, slow = two_slow_writers(store)
+    for name in "1234":
+        commit(store, "/t", name)
+    clean_up(store, "/t")
+    pass_hours(store, 1)
+    with pytest.raises(HeadwaterError):
+        dead.commit(Provenance("WRITE"))
+    slow.add([add_file("second")])
+    with pytest.raises(HeadwaterError, match=r"cleaned up beyond version 1"):
+        slow.commit(Provenance("WRITE"))
+    assert files("/t", store) == {"0", "1", "2", "3", "4"}
+    assert not store.exists(path_of(2))
+
+
+def test_what_a_cleaned_up_commit_changed_is_not_taken_from_one_that_has_its_name(store):
+    dead, slow = two_slow_writers(store)
+    for name in "12":
+        commit(store, "/t", name)
+    clean_up(store, "/t")
+    pass_hours(store, 1)
+    with pytest.raises(HeadwaterError):
+        dead.commit(Provenance("WRITE"))
+    assert store.exists(path_of(1))
+    slow.add([add_file("second")])
+    with pytest.raises(HeadwaterError, match=r"cleaned up beyond version 0"):
+        slow.commit(Provenance("WRITE"))
+    assert files("/t", store) == {"0", "1", "2"}

@@ -41,6 +41,8 @@ that create one name, exactly one succeeds; a listing shows every file whose cre
    says so, and names the file and the identifier to look for.
    If the version before is gone by now, log cleanup may have gone beyond the version that was read, while this writer
    was paused: the name was free, but no version follows from the commit. It is taken back, and reported as a conflict.
+   A writer that dies before that leaves it, and another paused writer may lose its race to it. So each looks for the
+   commit that it read itself, and follows no winner that is newer than the next.
 7. *Post-commit maintenance* (:mod:`headwater.transaction.maintenance`) writes checksum and checkpoint in the
    background. It cannot undo or fail the commit. A crash that prevents it costs readers time and nothing else.
 
@@ -78,7 +80,7 @@ names (``model/rows.pml``):
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -141,11 +143,12 @@ class CommitLoop:
         self._previous = snapshot.timestamp if snapshot else None
         #: Called with a winner's bytes before a wait until the winner's group is decided.
         self.before_waiting: Callable[[bytes], None] = lambda winner: None
-        #: The version to try next, and the commit before it.
+        #: The version to try next.
         self.version = snapshot.version + 1 if snapshot else 0
-        self._before: CommitFile | FileInfo | None = None
+        #: The commit that was read. Not that of a winner: it may have taken a name that was free as wrongly.
+        self._read: FileInfo | None = None
         if snapshot is not None:
-            self._before = snapshot.segment.listing.commits.get(snapshot.version)
+            self._read = snapshot.segment.listing.commits.get(snapshot.version)
 
     def put(
         self,
@@ -212,6 +215,7 @@ class CommitLoop:
         :raises HeadwaterError: a conflict.
         """
         files = self._committer.commits_from(version)
+        self._check_unbroken(version, files)
         contents = self._store.read_many([file.path for file in files])
         if self._snapshot is not None:
             check_same_table(self._snapshot, self._store)
@@ -223,7 +227,7 @@ class CommitLoop:
             self._follow(winner)
             if winner.timestamp is not None:
                 self._previous = max(self._previous or 0, winner.timestamp)
-        self.version, self._before = winner.version + 1, files[-1]
+        self.version = winner.version + 1
         return winner
 
     def catch_up(self) -> None:
@@ -243,20 +247,36 @@ class CommitLoop:
             counts.count("conflicts")
             raise
 
+    def _is_cleaned_up(self) -> bool:
+        """Whether the commit that was read is gone. The oldest are deleted first: if it is there, so are all later."""
+        read = self._read
+        if read is None or not isinstance(self._committer, StoreCommitter):
+            return False
+        if clock.milliseconds() - read.modification_time < _CLEANED_UP_AFTER:
+            return False
+        return not self._store.exists(read.path)
+
+    def _check_unbroken(self, version: int, files: Sequence[CommitFile]) -> None:
+        """Refuse winners of which one was put later than the next: log cleanup had deleted another commit of its name,
+        and what that changed is not known.
+
+        :raises HeadwaterError: ``DELTA_CONCURRENT_WRITE``.
+        """
+        times = [file.modification_time for file in files if file.modification_time is not None]
+        if times == sorted(times) or not self._is_cleaned_up():
+            return
+        counts.count("conflicts")
+        raise cleaned_up(version + len(files) - 1, times[-1], self.version - 1)
+
     def _check_follows(self, data: bytes) -> None:
         """Take a commit back if its version was free only because log cleanup had deleted another's commit: no version
         of the table follows from it.
 
         :raises HeadwaterError: ``DELTA_CONCURRENT_WRITE``; ``HEADWATER_COMMIT_OUTCOME_UNKNOWN``.
         """
-        before = self._before
-        if before is None or not isinstance(self._committer, StoreCommitter):
-            return
-        if before.modification_time is not None and clock.milliseconds() - before.modification_time < _CLEANED_UP_AFTER:
-            return
         path = f"{self._directory}/{commit_name(self.version)}"
         try:
-            if self._store.exists(before.path):  # the oldest are deleted first: no later one is gone
+            if not self._is_cleaned_up():
                 return
             commits = list_log(self._prepared.table_path, self._store).commits
             own, newest = commits.get(self.version), max(commits, default=self.version)
