@@ -34,7 +34,7 @@ def store(monkeypatch):
 
 
 def pass_hours(store, hours):
-    now = store.clock() + hours * HOUR
+    now = store.clock() + round(hours * HOUR)
     store.clock = lambda: now
 
 
@@ -111,6 +111,24 @@ def test_a_commit_stands_if_the_version_before_it_is_cleaned_up_after_it(store):
     slow = slow_writer(store, Meanwhile(store, others))
     assert slow.commit(Provenance("WRITE")).version == 1
     assert not store.exists(path_of(0))
+    assert files("/t", store) == {"0", "slow", "next"}
+
+
+def test_a_commit_that_another_follows_is_not_taken_back_if_the_clock_was_set_back(store):
+    create("/t", add_file("0"), store=store)
+    pass_hours(store, 100)
+
+    def others() -> None:
+        pass_hours(store, -10.5)
+        commit(store, "/t", "next")
+        write_checkpoint(load_snapshot("/t", store))
+        store.delete(path_of(0))  # as engines do that go by the age of each file
+
+    slow = slow_writer(store, Meanwhile(store, others))
+    with pytest.raises(HeadwaterError) as caught:
+        slow.commit(Provenance("WRITE"))
+    assert caught.value.condition == "HEADWATER_COMMIT_OUTCOME_UNKNOWN"
+    assert store.exists(path_of(1))
     assert files("/t", store) == {"0", "slow", "next"}
 
 

@@ -107,6 +107,9 @@ from headwater.transaction.same_table import check_same_table
 
 #: No log cleanup takes a commit that is younger than this, in milliseconds: a day is kept where nobody sets less.
 _CLEANED_UP_AFTER = 3600 * 1000
+#: By how much files of one log may be dated in another order than they were put, in milliseconds, as clocks are set
+#: back and servers of a store differ. Chosen, not measured.
+_CLOCKS_DIFFER = 3600 * 1000
 #: Receives the version and the transaction identifier of an attempt.
 Begin = Callable[[int, str], None]
 
@@ -284,13 +287,17 @@ class CommitLoop:
                 return  # the version before was deleted after this one was put
             if self._store.read(path) != data:
                 return  # so was this one, and then another writer found its name free
+            conflict = cleaned_up(newest, commits[newest].modification_time, self.version - 1)
+            later = own.modification_time - commits[newest].modification_time
+            if self.version + 1 in commits and later < _CLOCKS_DIFFER:
+                raise self._unknown(Unknown(path, conflict, OSError("the times of the log's files are too close")))
             self._store.delete(path)
         except FileNotFoundError:  # as well
             return
         except OSError as error:
             raise self._unknown(Unknown(path, error, error)) from error
         counts.count("conflicts")
-        raise cleaned_up(newest, commits[newest].modification_time, self.version - 1)
+        raise conflict
 
     def _unknown(self, outcome: Unknown) -> HeadwaterError:
         return HeadwaterError(
