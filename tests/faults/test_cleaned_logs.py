@@ -219,3 +219,20 @@ def test_what_a_cleaned_up_commit_changed_is_not_taken_from_one_that_has_its_nam
     with pytest.raises(HeadwaterError, match=r"cleaned up beyond version 0"):
         slow.commit(Provenance("WRITE"))
     assert files("/t", store) == {"0", "1", "2"}
+
+
+def test_a_store_that_fails_once_is_asked_again(store):
+    create("/t", add_file("0"), store=store)
+
+    class FailsOnce(FaultyStore):
+        failed = False
+
+        def exists(self, path):
+            if not self.failed:
+                self.failed = True
+                raise TimeoutError(path)
+            return super().exists(path)
+
+    slow = slow_writer(store, FailsOnce(store))
+    pass_hours(store, 1000)
+    assert slow.commit(Provenance("WRITE")).version == 1

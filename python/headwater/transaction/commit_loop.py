@@ -100,7 +100,15 @@ from headwater.protocol.file_names import (
 )
 from headwater.stores import FileInfo
 from headwater.transaction.catalog_commits import CatalogCommitter
-from headwater.transaction.committers import CommitFile, Committer, CommittingStore, Made, StoreCommitter, Unknown
+from headwater.transaction.committers import (
+    LOOKS,
+    CommitFile,
+    Committer,
+    CommittingStore,
+    Made,
+    StoreCommitter,
+    Unknown,
+)
 from headwater.transaction.conflicts import WinningCommit, cleaned_up
 from headwater.transaction.prepared import PreparedCommit
 from headwater.transaction.same_table import check_same_table
@@ -277,27 +285,50 @@ class CommitLoop:
 
         :raises HeadwaterError: ``DELTA_CONCURRENT_WRITE``; ``HEADWATER_COMMIT_OUTCOME_UNKNOWN``.
         """
-        path = f"{self._directory}/{commit_name(self.version)}"
-        try:
-            if not self._is_cleaned_up():
+        failure: Exception | None = None
+        for _ in backoff.OF_COMMITS.tries(LOOKS):
+            try:
+                conflict = self._take_back(data)
+            except OSError as error:
+                failure = error
+                continue
+            if conflict is None:
                 return
-            commits = list_log(self._prepared.table_path, self._store).commits
-            own, newest = commits.get(self.version), max(commits, default=self.version)
-            if own is None or commits[newest].modification_time >= own.modification_time:
-                return  # the version before was deleted after this one was put
+            counts.count("conflicts")
+            raise conflict
+        assert failure is not None
+        path = f"{self._directory}/{commit_name(self.version)}"
+        raise self._unknown(Unknown(path, failure, failure)) from failure
+
+    def _take_back(self, data: bytes) -> HeadwaterError | None:
+        """The conflict for which a commit was taken back; None if it stands.
+
+        :raises HeadwaterError: ``HEADWATER_COMMIT_OUTCOME_UNKNOWN``.
+        :raises OSError: the store failed.
+        """
+        if not self._is_cleaned_up():
+            return None
+        path = f"{self._directory}/{commit_name(self.version)}"
+        commits = list_log(self._prepared.table_path, self._store).commits
+        own, newest = commits.get(self.version), max(commits, default=self.version)
+        if own is None:
+            return None  # it was cleaned up with the version before, as it is as old: no cleanup takes a new one
+        conflict = cleaned_up(newest, commits[newest].modification_time, self.version - 1)
+        later = own.modification_time - commits[newest].modification_time
+        if later <= 0:
+            return None  # the version before was deleted after this one was put
+        try:
             if self._store.read(path) != data:
-                return  # so was this one, and then another writer found its name free
-            conflict = cleaned_up(newest, commits[newest].modification_time, self.version - 1)
-            later = own.modification_time - commits[newest].modification_time
-            if self.version + 1 in commits and later < _CLOCKS_DIFFER:
-                raise self._unknown(Unknown(path, conflict, OSError("the times of the log's files are too close")))
-            self._store.delete(path)
+                return None  # so was this one, and then another writer found its name free
         except FileNotFoundError:  # as well
-            return
-        except OSError as error:
+            return None
+        if self.version + 1 in commits and later < _CLOCKS_DIFFER:
+            raise self._unknown(Unknown(path, conflict, OSError("the times of the log's files are too close")))
+        try:
+            self._store.delete(path)
+        except OSError as error:  # another look would find it gone
             raise self._unknown(Unknown(path, error, error)) from error
-        counts.count("conflicts")
-        raise conflict
+        return conflict
 
     def _unknown(self, outcome: Unknown) -> HeadwaterError:
         return HeadwaterError(

@@ -31,7 +31,7 @@ from headwater.transaction.prepared import PreparedCommit
 _LOG = logging.getLogger(__name__)
 
 #: How often a commit is looked for if the store leaves its outcome open.
-_LOOKS = 4
+LOOKS = 4
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class StoreCommitter(Committer):
     def _look_for(self, transaction_id: str, version: int, reported: Exception) -> Made | Unknown | None:
         """What has become of a commit after the store reported a failure; None if it is not there."""
         path = self._path(version)
-        for _ in backoff.OF_COMMITS.tries(_LOOKS):
+        for _ in backoff.OF_COMMITS.tries(LOOKS):
             try:
                 info = commit_info_of(self._store.read(path)) or {}
                 return Made() if info.get("txnId") == transaction_id else None
