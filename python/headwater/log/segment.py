@@ -206,7 +206,7 @@ def _sets_id(store: Store, path: str, table_id: str) -> bool:
     try:
         data = store.read(path)
         metadata = parse_actions(data, path).metadata if b'"metaData"' in data else None
-    except (FileNotFoundError, HeadwaterError):
+    except (FileNotFoundError, PermissionError, HeadwaterError):
         return False
     return metadata is not None and metadata.id == table_id
 
