@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -139,6 +140,7 @@ class World:
 
     def run(self, steps: Sequence[tuple[str, Request]], store: Any, case: Case) -> Ended:
         """As a process that has just started: it knows nothing of the table."""
+        time.sleep(0.002)  # so that a retention of 0 seconds has passed for what is there
         self.store = store
         opening.CACHE.forget(PATH)
         self._statement = CopyingStatement(case.confs, store)
