@@ -11,6 +11,7 @@ the result in ``bench/longevity.json``, for the page on benchmarks.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import socket
@@ -209,6 +210,7 @@ def _served(name: str, work: Path, memory: str) -> Iterator[_Table]:
 
 
 def _connected(connect: Any, server: subprocess.Popen[bytes], log: Path) -> Any:
+    logging.getLogger("thrift").setLevel(logging.CRITICAL)  # it reports each try
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:
