@@ -30,9 +30,10 @@ from typing import Annotated, Any
 import pyspark
 import typer
 
-from bench.sparks import OURS, PEER, ROOT, SparkFailed, settings
+from bench.lakehouse.page import LONGEVITY
+from bench.sparks import OURS, PEER, SparkFailed, settings
+from headwater.cli.launch import SERVERS
 
-RECORDED = ROOT / "bench" / "longevity.json"
 #: The variants: their names for people, the kind of Spark, and whether small files are compacted after writes.
 VARIANTS = {
     "Headwater": (OURS, False),
@@ -92,12 +93,12 @@ def main(
             "loads": loads,
             "spark": pyspark.__version__,
         }
-        RECORDED.write_text(json.dumps({**context, "variants": found}, indent=1) + "\n", "utf-8")
+        LONGEVITY.write_text(json.dumps({**context, "variants": found}, indent=1) + "\n", "utf-8")
     raise typer.Exit(0 if same else 1)
 
 
 def _statements(phase: str, cycle: int, rows: int, loads: int) -> list[str]:
-    """What a phase of a cycle runs; cycle 0 has the same statements as all others, on the rows that it loaded."""
+    """What a phase of a cycle runs."""
     first, size = cycle * rows, rows // loads
     oldest = max(0, first - 4 * rows)
     match phase:
@@ -192,7 +193,7 @@ def _served(name: str, work: Path, memory: str) -> Iterator[_Table]:
         command = [shutil.which("headwater", path=str(Path(sys.executable).parent)) or "headwater", "thrift-server"]
     else:
         submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
-        command = [str(submit), "--class", "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"]
+        command = [str(submit), "--class", SERVERS["thrift-server"].main_class]
         confs.append("spark-internal")
     log = home / "server.log"
     with log.open("wb") as output:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import http.client
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import NamedTuple
 
 from headwater.stores import Store, store_for
 from histories.proxy import proxied
-from support.processes import environment, python
+from support.processes import served
 
 STORES = ("local", "s3", "azure", "hdfs")
 _BUCKET = "histories"
@@ -55,7 +54,7 @@ def opened(kind: str, folder: Path, through_proxy: bool, seed: int) -> Iterator[
             (folder / "hdfs").mkdir()
             root, settings = stack.enter_context(hadoop_jvm.hdfs(folder / "hdfs")), dict[str, str]()
         else:
-            port = stack.enter_context(_served(f"support.stores.{kind}_server"))
+            port = stack.enter_context(served(f"support.stores.{kind}_server"))
             if kind == "s3":
                 _make_bucket(port)
             if through_proxy:
@@ -106,18 +105,3 @@ def _make_bucket(port: int) -> None:
     if connection.getresponse().status != 200:
         raise RuntimeError("the server makes no bucket")
     connection.close()
-
-
-@contextmanager
-def _served(module: str) -> Iterator[int]:
-    """A server in a process of its own, which prints its port and ends with its standard input; the port."""
-    process = subprocess.Popen(
-        python(module), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment()
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        yield int(process.stdout.readline())
-    finally:
-        process.stdin.close()
-        process.wait(30)

@@ -185,20 +185,23 @@ class Dies(FaultyStore):
         raise TimeoutError(path)
 
 
-def two_slow_writers(store):
-    """One that dies after its commit, and another, which has read the same version."""
+def writer_beside_a_dead_one(store, names):
+    """A paused writer. Another one, which has read the same version, dies after its commit, in a log that was cleaned
+    up after commits of these names.
+    """
     create("/t", add_file("0"), store=store)
-    return slow_writer(store, Dies(store)), Transaction("/t", store, load_snapshot("/t", store))
-
-
-def test_a_commit_after_one_that_a_dead_writer_could_not_take_back_is_no_version(store):
-    dead, slow = two_slow_writers(store)
-    for name in "1234":
+    dead, slow = slow_writer(store, Dies(store)), Transaction("/t", store, load_snapshot("/t", store))
+    for name in names:
         commit(store, "/t", name)
     clean_up(store, "/t")
     pass_hours(store, 1)
     with pytest.raises(HeadwaterError):
         dead.commit(Provenance("WRITE"))
+    return slow
+
+
+def test_a_commit_after_one_that_a_dead_writer_could_not_take_back_is_no_version(store):
+    slow = writer_beside_a_dead_one(store, "1234")
     slow.add([add_file("second")])
     with pytest.raises(HeadwaterError, match=r"cleaned up beyond version 1"):
         slow.commit(Provenance("WRITE"))
@@ -207,13 +210,7 @@ def test_a_commit_after_one_that_a_dead_writer_could_not_take_back_is_no_version
 
 
 def test_what_a_cleaned_up_commit_changed_is_not_taken_from_one_that_has_its_name(store):
-    dead, slow = two_slow_writers(store)
-    for name in "12":
-        commit(store, "/t", name)
-    clean_up(store, "/t")
-    pass_hours(store, 1)
-    with pytest.raises(HeadwaterError):
-        dead.commit(Provenance("WRITE"))
+    slow = writer_beside_a_dead_one(store, "12")
     assert store.exists(path_of(1))
     slow.add([add_file("second")])
     with pytest.raises(HeadwaterError, match=r"cleaned up beyond version 0"):

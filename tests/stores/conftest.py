@@ -13,7 +13,6 @@ import http.client
 import json
 import re
 import socket
-import subprocess
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,7 +24,7 @@ import py4j.java_gateway
 import py4j.protocol
 import pytest
 
-from support.processes import environment, python
+from support.processes import served as in_a_process
 from support.sessions import settings as session_settings
 from support.sparks.asking import START_SECONDS, SparkProcess
 from support.stores import hadoop_jvm
@@ -130,28 +129,13 @@ def _errors_of_each_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(py4j.java_gateway, "get_return_value", py4j.protocol.get_return_value)
 
 
-@contextmanager
-def _served(module: str, *arguments: str) -> Iterator[int]:
-    """A module that prints the port it serves, in a process of its own."""
-    process = subprocess.Popen(
-        python(module, *arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment()
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        yield int(process.stdout.readline())
-    finally:
-        process.stdin.close()
-        process.wait(30)
-
-
 @pytest.fixture(scope="session")
 def served() -> Any:
     """``served(module, *arguments)``: a server that takes rules, as long as the block."""
 
     @contextmanager
     def serving(module: str, *arguments: str) -> Iterator[Server]:
-        with _served(module, *arguments) as port:
+        with in_a_process(module, *arguments) as port:
             yield Server(port)
 
     return serving
@@ -159,13 +143,13 @@ def served() -> Any:
 
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[S3Server]:
-    with _served("support.stores.s3_server") as port:
+    with in_a_process("support.stores.s3_server") as port:
         yield S3Server(port)
 
 
 @pytest.fixture(scope="session")
 def azure_server() -> Iterator[AzureServer]:
-    with _served("support.stores.azure_server") as port:
+    with in_a_process("support.stores.azure_server") as port:
         yield AzureServer(port)
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from support.paths import SOURCES, TESTS
 
@@ -25,3 +28,18 @@ def environment(**more: str) -> dict[str, str]:
         "SPARK_LOCAL_IP": "127.0.0.1",
         **more,
     }
+
+
+@contextmanager
+def served(module: str, *arguments: str) -> Iterator[int]:
+    """The port that a module serves and prints, in a process of its own, which ends with the block."""
+    process = subprocess.Popen(
+        python(module, *arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment()
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        yield int(process.stdout.readline())
+    finally:
+        process.stdin.close()
+        process.wait(30)
