@@ -26,6 +26,7 @@ from rich.progress import Progress
 
 from conformance.cases import Case
 from conformance.engines import ENGINES, OURS, Engine
+from conformance.fetching import connector
 from conformance.verdicts import (
     ABSENT,
     FAILS,
@@ -107,7 +108,9 @@ class Running:
         common = {**session_settings(self._folder, IN_UTC), **_SMALL}
         if self.engine.name == OURS:
             return common
-        return {**common, **_CONNECTOR, "spark.jars": sparks.peer_jars()}
+        artifacts = self.engine.artifacts
+        jars = ",".join(map(str, connector(artifacts))) if artifacts else sparks.peer_jars()
+        return {**common, **_CONNECTOR, "spark.jars": jars}
 
     def _ask(self, request: Any, seconds: float = _ANSWER_SECONDS) -> dict[str, Any]:
         process = self._process

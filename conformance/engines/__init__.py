@@ -59,6 +59,7 @@ class Engine:
     :param creates: whether it can create tables.
     :param reads: what it can be asked for.
     :param usual: whether a run without ``--engine`` has it.
+    :param artifacts: the connector's JARs on Maven, without what they depend on.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Engine:
     creates: bool = True
     reads: tuple[str, ...] = (ROWS,)
     usual: bool = True
+    artifacts: tuple[str, ...] = ()
 
     def can_make(self, case: Case) -> bool:
         """Whether its adapter has all that makes the case's table."""
@@ -89,9 +91,30 @@ class Engine:
 
 OURS = "headwater"
 PEER = "delta-4.2"
+
+
+def _older(line: str, spark: str, py4j: str) -> Engine:
+    """Delta Lake's connector of an older line of Spark."""
+    connector = (f"delta-spark_{line}_2.13", "delta-storage", "delta-kernel-api", "delta-kernel-defaults")
+    return Engine(
+        f"delta-{line}",
+        f"Delta Lake 4.4, Spark {line}",
+        "spark",
+        (f"pyspark=={spark}", f"py4j=={py4j}"),
+        reads=(ROWS, FEED),
+        usual=False,
+        artifacts=(
+            *(f"io.delta:{name}:4.4.0" for name in (*connector, "delta-kernel-unitycatalog")),
+            *(f"io.unitycatalog:{name}:0.6.0" for name in ("unitycatalog-client", "unitycatalog-hadoop")),
+        ),
+    )
+
+
 _ALL = (
     Engine(OURS, "Headwater", "spark", reads=(ROWS, FEED)),
     Engine(PEER, "Delta Lake 4.4, Spark 4.2", "spark", reads=(ROWS, FEED)),
+    _older("4.1", "4.1.4", "0.10.9.9"),
+    _older("4.0", "4.0.5", "0.10.9.9"),
     Engine(
         "duckdb",
         "DuckDB 1.5 (delta-kernel-rs)",
