@@ -24,7 +24,8 @@ from histories.running import NEMESES, Setting, run_round
 from histories.stores import STORES
 
 #: A JVM and a server take half a minute to start.
-_ROUND_SECONDS = {name: 30.0 if name == "local" else 150.0 for name in STORES}
+_WITH_JVM_SECONDS = 150.0
+_ROUND_SECONDS = {name: 30.0 if name == "local" else _WITH_JVM_SECONDS for name in STORES}
 
 app = typer.Typer(add_completion=False, help=__doc__, pretty_exceptions_enable=False)
 
@@ -33,10 +34,13 @@ app = typer.Typer(add_completion=False, help=__doc__, pretty_exceptions_enable=F
 def run(  # noqa: PLR0917 - the command's options
     context: typer.Context,
     minutes: Annotated[float, typer.Option(help="How long clients run, in all.")] = 2.0,
-    clients: Annotated[int, typer.Option(help="How many processes, beside delta-rs.")] = 4,
+    clients: Annotated[int, typer.Option(help="How many processes, beside other engines.")] = 4,
     store: Annotated[str, typer.Option(help=f"One of {', '.join(STORES)}.")] = "local",
     nemesis: Annotated[str, typer.Option(help=f"Some of {', '.join(NEMESES)}, by commas; none.")] = "pause,kill,clock",
     spark: Annotated[bool, typer.Option("--spark", help="A Spark besides, which runs SQL.")] = False,
+    peer: Annotated[
+        bool, typer.Option("--peer", help="A Spark with Delta Lake's own connector besides, which appends.")
+    ] = False,
     mutate: Annotated[str | None, typer.Option(help=f"A fault to find: {', '.join(MUTATIONS)}.")] = None,
     seed: Annotated[int, typer.Option(help="What the first round draws by; each round has the next.")] = 0,
     keep: Annotated[
@@ -58,10 +62,17 @@ def run(  # noqa: PLR0917 - the command's options
     left = minutes * 60
     refused, totals = [], Counter[str]()
     while left > 0:
-        seconds = min(_ROUND_SECONDS[store], left)
+        seconds = min(_ROUND_SECONDS[store] if not spark and not peer else _WITH_JVM_SECONDS, left)
         left -= seconds
         setting = Setting(
-            seconds=seconds, clients=clients, store=store, nemesis=chosen, mutate=mutate, seed=seed, with_spark=spark
+            seconds=seconds,
+            clients=clients,
+            store=store,
+            nemesis=chosen,
+            mutate=mutate,
+            seed=seed,
+            with_spark=spark,
+            with_peer=peer,
         )
         home = Path(tempfile.mkdtemp(prefix="histories-"))
         judged = summary.judge(run_round(setting, home / "round"))

@@ -99,7 +99,7 @@ class _Search:
             for each in op.does:
                 for item in items_of(each):
                     self._writer[each[1], each[2], item] = number
-                if each[0] == "merge":
+                if each[0] in ("merge", "replace"):
                     self._merged.add((each[1], each[2], each[3]))
 
     def run(self) -> list[Anomaly]:

@@ -3,8 +3,8 @@
 Owns what clients ask for: single statements, queries, transactions over several tables, micro-batches of a stream that
 are tried again after a crash, compaction. The plan is a file of JSON (:class:`Plan`). The process forks another that
 does the work, whose id is in the file ``pid-NAME``, and forks the next one if that is killed: to start one from nothing
-takes seconds. A client called ``last`` reads all tables and ends. One whose name begins with ``delta-rs`` appends with
-that engine, and one called ``spark`` runs statements in SQL (:mod:`histories.sql`).
+takes seconds. A client called ``last`` reads all tables and ends. One called ``delta-rs`` appends with that engine, one
+called ``peer`` with Delta Lake's own connector, and one called ``spark`` runs SQL (:mod:`histories.sql`).
 
 Keys and lists are young: which keys are in use changes every :data:`_GENERATION_SECONDS`, so that lists stay short and
 each is written by several clients.
@@ -31,14 +31,18 @@ from histories.history import MicroOp, Op, TableFacts, encode
 
 _GENERATION_SECONDS = 2.0
 _KEYS_PER_GENERATION = 4
-#: Ids of rows that MERGE counts up or inserts, the same of all clients; others are a client's own and above these.
+#: Ids of rows that MERGE and upserts change, the same of all clients; others are a client's own and above these.
 _MERGED_IDS = 3
 #: Elements and ids that one process may use, and processes that one client may be, one after the other.
 _PER_PROCESS, _MOST_LIVES = 1_000_000, 10_000
 #: The most rows that an INSERT has, and the most keys that a statement is about.
 _MOST_ROWS = 3
 #: How often a statement of a transaction is one of these.
-_IN_TRANSACTIONS = {"append": 5, "read": 6, "insert": 3, "scan": 2, "delete": 1, "touch": 1, "merge": 2}
+_IN_TRANSACTIONS = {"append": 5, "read": 6, "insert": 3, "scan": 2, "delete": 1, "touch": 1, "merge": 2, "replace": 1}
+#: The clients that are other engines: delta-rs, and Delta Lake's own connector.
+FOREIGN = ("delta-rs", "peer")
+#: Statements about one row by key and id, which several clients are about.
+_BY_ID = ("merge", "replace")
 #: Errors after which a commit may stand.
 _UNKNOWN = ("OUTCOME_UNKNOWN", "HEADWATER_TRANSACTION_NOT_UNDONE")
 
@@ -204,15 +208,15 @@ class Worker:
 
     def _change_rows(self) -> None:
         table, (key,) = self._table(self._rows), self._keys()
-        kind = self._chance.choices(["insert", "delete", "touch", "merge"], [4, 1, 2, 4])[0]
+        kind = self._chance.choices(["insert", "delete", "touch", "merge", "replace"], [4, 1, 2, 4, 2])[0]
         if kind == "insert":
             self._insert_into(table)
             return
         id = self._chance.randint(1, _MERGED_IDS)
-        does: list[MicroOp] = [[kind, table, key, id if kind == "merge" else None]]
+        does: list[MicroOp] = [[kind, table, key, id if kind in _BY_ID else None]]
         with self._journal.op(kind, does):
-            if kind == "merge":
-                self._client.merge(table, key, id)
+            if kind in _BY_ID:
+                getattr(self._client, kind)(table, key, id)
             else:
                 does[0][3] = (self._client.touch if kind == "touch" else self._client.delete)(table, key)
 
@@ -239,9 +243,10 @@ class Worker:
                 table = self._table(self._lists)
             else:  # of rows that others change, a query may see another version than the transaction writes to
                 table = self._table(self._logs if verb == "scan" else [*self._logs, *self._rows])
-            if table in self._logs and verb in ("delete", "touch", "merge"):
+            if table in self._logs and verb not in ("insert", "scan"):
                 verb = "insert"
-            what = {"append": self._new(), "insert": [self._new()], "merge": self._chance.randint(1, _MERGED_IDS)}
+            what = {"append": self._new(), "insert": [self._new()]}
+            what |= dict.fromkeys(_BY_ID, self._chance.randint(1, _MERGED_IDS))
             does.append([verb, table, key, what.get(verb)])
         with self._journal.op("transaction", does, isolation=isolation):
             self._client.begin("serializable" if isolation == "serializable" else None)
@@ -261,8 +266,8 @@ class Worker:
             self._client.append(table, {key: what})
         elif verb == "insert":
             self._client.insert(table, [Row(key, id, "0") for id in what])
-        elif verb == "merge":
-            self._client.merge(table, key, what)
+        elif verb in _BY_ID:
+            getattr(self._client, verb)(table, key, what)
         elif verb in ("delete", "touch"):
             each[3] = (self._client.touch if verb == "touch" else self._client.delete)(table, key)
         else:
@@ -286,8 +291,8 @@ class Worker:
             yield from read_ops(file)
 
 
-class DeltaRs:
-    """Appends with delta-rs, which knows nothing of transactions over several tables."""
+class Foreign:
+    """Appends with another engine, which knows nothing of transactions over several tables."""
 
     def __init__(self, plan: Plan, name: str, process: int) -> None:
         self._plan = plan
@@ -295,22 +300,37 @@ class DeltaRs:
         self._chance = random.Random(f"{plan.seed} {name} {process}")
         self._next = process * _PER_PROCESS + _MERGED_IDS + 1
         self._tables = [name for name, facts in plan.tables.items() if facts.appends_only]
+        self._name, self._insert = name, _delta_rs() if name.startswith("delta-rs") else _peer(plan, process)
 
     def run(self) -> None:
         """Until the file ``stop`` is in the folder."""
-        import deltalake
-        import pyarrow as pa
-
         while not (Path(self._plan.folder) / "stop").exists():
             table = self._chance.choice(self._tables)
             generation = int((time.monotonic_ns() - self._plan.began) / 1e9 / _GENERATION_SECONDS)
             key, self._next = generation * _KEYS_PER_GENERATION, self._next + 1
-            rows = pa.table({"k": [key], "id": [self._next], "text": ["0"]})
-            with self._journal.op("delta-rs insert", [["insert", table, key, [self._next]]], is_foreign=True) as op:
-                deltalake.write_deltalake(self._plan.paths[table], rows, mode="append")
+            does: list[MicroOp] = [["insert", table, key, [self._next]]]
+            with self._journal.op(f"{self._name} insert", does, is_foreign=True) as op:
+                self._insert(self._plan.paths[table], key, self._next)
             if op.outcome == "failed" and "CommitFailed" not in str(op.error):
                 op.outcome = "unknown"
             time.sleep(self._chance.random() * 0.5)
+
+
+def _delta_rs() -> Callable[[str, int, int], None]:
+    import deltalake
+    import pyarrow as pa
+
+    def insert(path: str, key: int, id: int) -> None:
+        deltalake.write_deltalake(path, pa.table({"k": [key], "id": [id], "text": ["0"]}), mode="append")
+
+    return insert
+
+
+def _peer(plan: Plan, process: int) -> Callable[[str, int, int], None]:
+    from histories.sql import peer
+
+    session = peer(plan, process)
+    return lambda path, key, id: session.sql(f"INSERT INTO delta.`{path}` VALUES ({key}L, {id}L, '0')").collect()
 
 
 def main(plan_file: str, name: str, number: str) -> None:
@@ -348,8 +368,8 @@ def _live(plan: Plan, name: str, process: int) -> None:
 
 
 def _work(plan: Plan, name: str, process: int) -> None:
-    if name.startswith("delta-rs"):
-        DeltaRs(plan, name, process).run()
+    if name in FOREIGN:
+        Foreign(plan, name, process).run()
         return
     if name == "spark":
         from histories import sql

@@ -14,6 +14,7 @@ A *micro-op* is a list: its verb, the table, the key, and what was written or se
 | ``delete`` | rows | how many rows with this key a DELETE removed; None if there is no answer |
 | ``touch`` | rows | how many rows with this key an UPDATE counted up; None if there is no answer |
 | ``merge`` | rows | the id that a MERGE counted up, or inserted; several ops may have the same one |
+| ``replace`` | rows | the id of the row that an upsert set to 0 or inserted; several ops may have the same one |
 | ``scan`` | rows | ``[id, n]`` of each row with this key as a query saw it; None if there is no answer |
 """
 

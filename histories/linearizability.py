@@ -173,8 +173,8 @@ def _of_rows(op: Op, each: MicroOp) -> dict[str, Any]:
     match each[0]:
         case "insert":
             return {"do": "insert", "ids": each[3]}
-        case "merge":
-            return {"do": "merge", "ids": [each[3]]}
+        case "merge" | "replace":
+            return {"do": each[0], "ids": [each[3]]}
     return {"do": each[0], "count": each[3]}
 
 

@@ -37,8 +37,8 @@ class _Answer(NamedTuple):
 
 
 @contextlib.contextmanager
-def proxied(port: int, seed: int) -> Iterator[int]:
-    """A proxy before the server of a port, as long as the block; its own port."""
+def proxied(host: str, port: int, seed: int) -> Iterator[int]:
+    """A proxy before the server of a host and a port, as long as the block; its own port."""
     chance = random.Random(f"proxy {seed}")
     lock = threading.Lock()
 
@@ -79,7 +79,7 @@ def proxied(port: int, seed: int) -> Iterator[int]:
 
         def _pass_on(self, body: bytes) -> _Answer:
             headers = {name: value for name, value in self.headers.items() if name.lower() not in _OF_A_CONNECTION}
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            connection = http.client.HTTPConnection(host, port, timeout=60)
             try:
                 connection.request(self.command, self.path, body, {**headers, "Content-Length": str(len(body))})
                 given = connection.getresponse()

@@ -8,6 +8,8 @@ Owns starting and ending processes, and the nemesis (after Jepsen's): what happe
 - ``clock``: each client's clock jumps up to an hour, where the package reads it; ``faketime`` does the same to all that
   the process reads, by libfaketime (Debian's package ``faketime``). Under libfaketime a thread that wakes another takes
   40 ms, so that a run makes a tenth of the ops. The times of ops are from a clock that neither moves.
+- ``partition``: of stores that are servers, the network to the server is cut for up to three seconds. Packets are
+  lost, so that a request may also arrive seconds after its client has given it up (:mod:`histories.network`).
 - ``proxy``: of stores that are servers, requests and answers are delayed, lost, repeated and reordered
   (:mod:`histories.proxy`).
 """
@@ -42,12 +44,14 @@ TABLES = {
     "strict": TableFacts(holds="rows", level="Serializable"),
     "rows": TableFacts(holds="rows"),
 }
-NEMESES = ("pause", "kill", "clock", "faketime", "proxy")
+NEMESES = ("pause", "kill", "clock", "faketime", "partition", "proxy")
 _FAKETIME = [Path(f"/usr/lib/{machine}-linux-gnu/faketime/libfaketime.so.1") for machine in ("x86_64", "aarch64")]
 #: How far a clock is from this machine's at most, in seconds.
 _FARTHEST_JUMP = 3600
-#: Seconds between two pauses, two kills and two jumps of a clock, on average.
-_BETWEEN = {"pause": 1.0, "kill": 4.0, "clock": 2.0, "faketime": 2.0}
+#: Seconds between two pauses, two kills, two jumps of a clock and two cuts, on average.
+_BETWEEN = {"pause": 1.0, "kill": 4.0, "clock": 2.0, "faketime": 2.0, "partition": 5.0}
+#: The most seconds that the network is cut for.
+_LONGEST_CUT = 3.0
 #: How often, of 1, a client stops or kills itself before or after a put that counts.
 _STOPS, _KILLS = 0.005, 0.001
 #: The most seconds that a client may take to end its last op.
@@ -55,6 +59,8 @@ _LONGEST_OP = 60.0
 #: The same until the first op, of a JVM on a busy machine.
 _LONGEST_START = 240.0
 _POLL_SECONDS = 0.05
+#: The clients that have a JVM.
+_JVMS = ("spark", "peer")
 
 
 class Setting(msgspec.Struct, kw_only=True):
@@ -72,6 +78,7 @@ class Setting(msgspec.Struct, kw_only=True):
     seed: int = 0
     with_delta_rs: bool = True
     with_spark: bool = False
+    with_peer: bool = False
     patience: float = 0.5
 
 
@@ -86,7 +93,7 @@ def run_round(setting: Setting, folder: Path) -> History:
     """
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        place = stack.enter_context(stores.opened(setting.store, folder, "proxy" in setting.nemesis, setting.seed))
+        place = stack.enter_context(stores.opened(setting.store, folder, setting.nemesis, setting.seed))
         paths = {name: f"{place.root}/{name}" for name in TABLES}
         for name, facts in TABLES.items():
             tables.create(paths[name], place.store or LocalStore(), facts)
@@ -106,7 +113,7 @@ def run_round(setting: Setting, folder: Path) -> History:
             hadoop=place.settings,
         )
         (folder / "plan.json").write_bytes(msgspec.json.encode(plan))
-        round_ = _Round(setting, folder, is_local=place.store is None)
+        round_ = _Round(setting, folder, place)
         stack.callback(round_.end)
         round_.run()
         ops: list[Op] = [op for file in sorted(folder.glob("ops-*.jsonl")) for op in read_ops(file)]
@@ -126,26 +133,30 @@ def libfaketime() -> Path:
 
 
 class _Round:
-    def __init__(self, setting: Setting, folder: Path, is_local: bool) -> None:
-        self._setting, self._folder = setting, folder
+    def __init__(self, setting: Setting, folder: Path, place: stores.Place) -> None:
+        self._setting, self._folder, self._network = setting, folder, place.network
+        is_local = place.store is None
         self._chance = random.Random(setting.seed)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._names = [f"client{number}" for number in range(setting.clients)]
         if setting.with_delta_rs and is_local:
             self._names.append("delta-rs")
+        if setting.with_peer and is_local:
+            self._names.insert(0, "peer")
         if setting.with_spark:
             self._names.insert(0, "spark")
         self._started = 0
         #: When a stopped process is continued, by its id.
         self._wakes: dict[int, float] = {}
         self._due = {name: 0.0 for name in setting.nemesis if name in _BETWEEN}
+        self._joins = 0.0
         self.struck: Counter[str] = Counter()
 
     def run(self) -> None:
         for name in self._names:
             self._start(name)
-            if name == "spark":  # it takes longest, and would lose each race while its classes are loaded
-                self._wait_until_began(1)
+            if name in _JVMS:  # they take longest, and would lose each race while their classes are loaded
+                self._wait_until_began(1 + self._names.index(name))
         self._wait_until_began(len(self._names))
         until = time.monotonic() + self._setting.seconds
         while time.monotonic() < until:
@@ -211,10 +222,17 @@ class _Round:
             self.struck[name] += 1
             if name == "pause":
                 self._signal(victim, signal.SIGSTOP)
+            elif name == "partition":
+                self._cut(now + self._chance.random() * _LONGEST_CUT)
             elif name == "kill":
                 self._signal(victim, signal.SIGKILL)
             else:
                 self._set_clock(victim, self._chance.randint(-_FARTHEST_JUMP, _FARTHEST_JUMP))
+
+    def _cut(self, until: float) -> None:
+        if self._network is not None:
+            self._network.cut()
+            self._joins = until
 
     def _set_clock(self, name: str, seconds: int) -> None:
         coming = self._folder / f"clock-{name}.coming"
@@ -230,17 +248,20 @@ class _Round:
 
     def _signal(self, name: str, number: int) -> None:
         pid = self._pid(name)
-        if pid is None or (name == "spark" and number == signal.SIGKILL):  # it would take minutes to come back
+        if pid is None or (name in _JVMS and number == signal.SIGKILL):  # it would take minutes to come back
             return
         with contextlib.suppress(ProcessLookupError):
-            if name == "spark":  # with its JVM and its handler
+            if name in _JVMS:  # with its JVM and its handler
                 os.killpg(self._processes[name].pid, number)
             else:
                 os.kill(pid, number)
 
     def _wake(self) -> None:
-        """Continue stopped processes, whoever stopped them."""
+        """Continue stopped processes, whoever stopped them, and join a network that was cut for long enough."""
         now = time.monotonic()
+        if self._network is not None and 0.0 < self._joins <= now:
+            self._network.join()
+            self._joins = 0.0
         for name in self._processes:
             pid = self._pid(name)
             if pid is not None and _is_stopped(pid):

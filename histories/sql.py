@@ -10,6 +10,7 @@ import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from histories.tables import Row
@@ -112,6 +113,10 @@ class SqlClient:
             "WHEN NOT MATCHED THEN INSERT (k, id, text) VALUES (s.k, s.id, '0')"
         )
 
+    def replace(self, table: str, key: int, id: int) -> None:
+        """As :meth:`histories.tables.Client.replace`."""
+        self._run(f"INSERT INTO {self._name(table)} WITH (idCols = 'k, id') VALUES ({key}L, {id}L, '0')")
+
     def compact(self, table: str, choose: Callable[[int], Sequence[int]]) -> None:
         """OPTIMIZE of all small files."""
         self._run(f"OPTIMIZE {self._name(table)}")
@@ -125,19 +130,31 @@ class SqlClient:
             return found
 
 
+def peer(plan: Plan, process: int) -> Any:
+    """A Spark with Delta Lake's own connector; its session."""
+    from bench.sparks import PEER
+    from bench.sparks import settings as settings_of
+
+    return _session({**settings_of(PEER, Path(plan.folder), "700m"), **_SETTINGS}, plan, process)
+
+
+def _session(given: Mapping[str, str], plan: Plan, process: int, more: Callable[[Any], Any] = lambda b: b) -> Any:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder
+    for key, value in {**given, "spark.sql.warehouse.dir": f"{plan.folder}/warehouse-{process}"}.items():
+        builder = builder.config(key, value)
+    return more(builder).getOrCreate()
+
+
 def run(plan: Plan, process: int, work: Callable[[int, SqlClient], None]) -> None:
     """Start a Spark, and have sessions of it work in threads of their own.
 
     :param work: called with the number of each session, which is less than the processes that a client may be.
     """
-    from pyspark.sql import SparkSession
-
     import headwater
 
-    builder = SparkSession.builder
-    for key, value in {**_SETTINGS, "spark.sql.warehouse.dir": f"{plan.folder}/warehouse-{process}"}.items():
-        builder = builder.config(key, value)
-    spark = headwater.configure(builder).getOrCreate()
+    spark = _session(_SETTINGS, plan, process, headwater.configure)
     SqlClient(spark, plan.paths).query(next(iter(plan.tables)), None)
     with ThreadPoolExecutor(_SESSIONS) as pool:
         clients = [SqlClient(spark.newSession(), plan.paths) for _ in range(_SESSIONS)]

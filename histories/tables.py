@@ -165,6 +165,11 @@ class Client:
         """MERGE that counts up a row, or inserts it."""
         self._rewrite(table, [key], Row.counted_up, [Row(key, id, "0")])
 
+    def replace(self, table: str, key: int, id: int) -> None:
+        """An upsert by ``k`` and ``id``, which sets a row's count to 0, or inserts it."""
+        new = Row(key, id, "0")
+        self._rewrite(table, [key], lambda row: new, [new])
+
     def _rewrite(
         self, table: str, keys: Sequence[int], change: Callable[[Row], Row | None], missing: Sequence[Row] = ()
     ) -> int:

@@ -193,7 +193,7 @@ func stepRows(state, given, _ any) (bool, any) {
 		for id := range rows {
 			rows[id]++
 		}
-	case "insert":
+	case "insert", "replace":
 		for _, id := range op.Ids {
 			rows[id] = 0
 		}

@@ -11,8 +11,6 @@ import uuid
 
 import pytest
 
-from support.jvms import fetched
-from support.paths import TESTS
 from support.stores import hadoop_jvm, programs
 from support.stores.commit_contract import CommitContract, create, race
 from support.stores.store_contract import StoreContract
@@ -58,20 +56,8 @@ def google(request, served, tmp_path_factory):
     with served("support.stores.programs", "google", programs.fake_gcs_server(), str(directory)) as server:
         server.connector = request.param
         server.reached = (
-            {
-                "fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
-                "fs.gs.storage.root.url": f"http://127.0.0.1:{server.port}/",
-                "fs.gs.auth.type": "UNAUTHENTICATED",
-                "fs.gs.project.id": "project",
-                "fs.gs.http.max.retry": "1",
-                # Hadoop's defaults for its own connector, such as 64m, are no numbers to Google's.
-                "fs.gs.block.size": str(64 << 20),
-                "fs.gs.outputstream.buffer.size": str(8 << 20),
-                "fs.gs.inputstream.inplace.seek.limit": str(8 << 20),
-                "fs.gs.inputstream.min.range.request.size": str(2 << 20),
-                "fs.gs.rewrite.max.chunk.size": str(512 << 20),
-            },
-            [str(jar) for jar in fetched(TESTS / "support" / "stores" / "google.xml", gcs_version=request.param)],
+            programs.google_settings(server.port),
+            programs.google_jars(request.param),
             [],
         )
         with hadoop_jvm.stores(*server.reached) as server.open:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from support.paths import SOURCES, TESTS
@@ -31,10 +31,17 @@ def environment(**more: str) -> dict[str, str]:
 
 
 @contextmanager
-def served(module: str, *arguments: str) -> Iterator[int]:
-    """The port that a module serves and prints, in a process of its own, which ends with the block."""
+def served(module: str, *arguments: str, inside: Sequence[str] = ()) -> Iterator[int]:
+    """The port that a module serves and prints, in a process of its own, which ends with the block.
+
+    :param inside: a command that runs the one after it, such as one that enters a network namespace.
+    """
     process = subprocess.Popen(
-        python(module, *arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment()
+        [*inside, *python(module, *arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment(),
     )
     assert process.stdin is not None
     assert process.stdout is not None

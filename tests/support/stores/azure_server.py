@@ -161,7 +161,7 @@ class Azure:
 
 
 def main() -> None:
-    print(serve(Misbehaving(Azure(), one_at_a_time=False)), flush=True)
+    print(serve(Misbehaving(Azure(), one_at_a_time=False), *sys.argv[1:]), flush=True)
     sys.stdin.read()
 
 

@@ -137,8 +137,8 @@ class Misbehaving:
         return [body]
 
 
-def serve(application: Misbehaving) -> int:
+def serve(application: Misbehaving, host: str = "127.0.0.1") -> int:
     """Serve an application in threads of this process; the port."""
-    server = make_server("127.0.0.1", 0, application, threaded=True, request_handler=Quiet)
+    server = make_server(host, 0, application, threaded=True, request_handler=Quiet)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server.port

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import pytest
 
+from support.jvms import fetched
 from support.paths import ROOT
 from support.stores.misbehaving import Misbehaving, serve
 
@@ -45,6 +46,28 @@ def fake_gcs_server() -> str:
     program = ROOT / "target" / f"test-fake-gcs-{FAKE_GCS}" / "fake-gcs-server"
     _install(program, ["go", "install", f"github.com/fsouza/fake-gcs-server@{FAKE_GCS}"], GOBIN=str(program.parent))
     return str(program)
+
+
+def google_jars(version: str = "4.0.4") -> list[str]:
+    """Google's own connector."""
+    return [str(jar) for jar in fetched(Path(__file__).with_name("google.xml"), gcs_version=version)]
+
+
+def google_settings(port: int) -> dict[str, str]:
+    """Hadoop's, to reach fake-gcs-server with Google's own connector."""
+    return {
+        "fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
+        "fs.gs.storage.root.url": f"http://127.0.0.1:{port}/",
+        "fs.gs.auth.type": "UNAUTHENTICATED",
+        "fs.gs.project.id": "project",
+        "fs.gs.http.max.retry": "1",
+        # Hadoop's defaults for its own connector, such as 64m, are no numbers to Google's.
+        "fs.gs.block.size": str(64 << 20),
+        "fs.gs.outputstream.buffer.size": str(8 << 20),
+        "fs.gs.inputstream.inplace.seek.limit": str(8 << 20),
+        "fs.gs.inputstream.min.range.request.size": str(2 << 20),
+        "fs.gs.rewrite.max.chunk.size": str(512 << 20),
+    }
 
 
 def _install(program: Path, command: list[str], **more: str) -> None:

@@ -15,7 +15,7 @@ from support.stores.misbehaving import Misbehaving, serve
 
 
 def main() -> None:
-    print(serve(Misbehaving(DomainDispatcherApplication(create_backend_app))), flush=True)
+    print(serve(Misbehaving(DomainDispatcherApplication(create_backend_app)), *sys.argv[1:]), flush=True)
     sys.stdin.read()
 
 
