@@ -70,7 +70,10 @@ def test_a_history_that_is_right_is_accepted(tmp_path):
         op(["touch", "rows", 1, 2]),
         op(["merge", "rows", 1, 1]),
         op(seen("rows", 1, [1, 0], [7, 1], [8, 1])),
-        op(["delete", "rows", 1, 3]),
+        op(["replace", "rows", 1, 7]),
+        op(["replace", "rows", 1, 2]),
+        op(seen("rows", 1, [1, 0], [2, 0], [7, 0], [8, 1])),
+        op(["delete", "rows", 1, 4]),
         op(["insert", "log", 1, [9]], batch=("stream", 0), at=(200, None), outcome="unknown"),
         op(["insert", "log", 1, [9]], batch=("stream", 0), at=(210, 215)),
         op(seen("log", 1, [9, 0]), at=(220, 225)),
@@ -93,6 +96,15 @@ _WRONG = {
     "lost update, of two reads": (
         [op(_A), op(seen("t", 1, 1)), op(_B, append("t", 1, 3)), op(seen("t", 1, 2, 3))],
         {"incompatible order", "not linearizable"},
+    ),
+    "an upsert that changed nothing": (
+        [
+            op(["merge", "rows", 1, 1]),
+            op(["touch", "rows", 1, 1]),
+            op(["replace", "rows", 1, 1]),
+            op(seen("rows", 1, [1, 1])),
+        ],
+        {"not linearizable"},
     ),
     "fractured read": (
         [
