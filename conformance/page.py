@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -32,6 +33,7 @@ from conformance.verdicts import (
 )
 
 RECORDED = Path(__file__).with_name("board.json")
+_PAIR = re.compile(r'\[\n("\w+"),\n(".*")\n\]')
 _MARKS = {PASSES: "✓", ABSENT: "–"}
 _HEADINGS = dict(
     zip(
@@ -50,7 +52,7 @@ def recorded(path: Path = RECORDED) -> dict[str, Any] | None:
 def cells_of(record: Mapping[str, Any]) -> Cells:
     """The cells of a record."""
     return {
-        (direction, engine, case): Verdict(*verdict)
+        (direction, engine, case): Verdict(verdict) if isinstance(verdict, str) else Verdict(*verdict)
         for direction, engines in record["cells"].items()
         for engine, cases in engines.items()
         for case, verdict in cases.items()
@@ -64,12 +66,15 @@ def save(cells: Cells, versions: Mapping[str, str], when: str, machine: str, pat
     for name, version in versions.items():
         record["engines"][name] = {"version": version, "when": when}
     for (direction, engine, case), verdict in cells.items():
-        record["cells"].setdefault(direction, {}).setdefault(engine, {})[case] = [verdict.kind, verdict.text]
+        record["cells"].setdefault(direction, {}).setdefault(engine, {})[case] = (
+            [verdict.kind, verdict.text] if verdict.text else verdict.kind
+        )
     for direction in DIRECTIONS:
         for cases in record["cells"].get(direction, {}).values():
             for gone in cases.keys() - CASES.keys():
                 del cases[gone]
-    path.write_text(json.dumps(record, indent=0, ensure_ascii=False, sort_keys=True) + "\n", "utf-8")
+    text = json.dumps(record, indent=0, ensure_ascii=False, sort_keys=True)
+    path.write_text(_PAIR.sub(r"[\1, \2]", text) + "\n", "utf-8")  # a cell is a line
 
 
 def tables(part: str, path: Path = RECORDED) -> str:
@@ -191,7 +196,7 @@ def _failures(listed: list[Known]) -> Iterator[str]:
             for place in places
         )
         anchor = f'<span id="failure-{number}">{number}</span>'
-        yield _line([anchor, ENGINES[each.engine].title, where, each.fault, each.why])
+        yield _line([anchor, ", ".join(ENGINES[name].title for name in each.engines), where, each.fault, each.why])
 
 
 def _acceptance(record: Mapping[str, Any]) -> Iterator[str]:

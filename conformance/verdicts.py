@@ -96,23 +96,23 @@ def _short(text: str) -> str:
 
 @dataclass(frozen=True)
 class Known:
-    """Known failures of one engine: whose ``fault`` they are, ``why``, and the cells, as direction and case."""
+    """Known failures of engines: whose ``fault`` they are, ``why``, and the cells, as direction and case."""
 
-    engine: str
+    engines: tuple[str, ...]
     cells: frozenset[tuple[str, str]]
     fault: str
     why: str
 
     def has(self, direction: str, engine: str, case: str) -> bool:
         """Whether a cell is one of them."""
-        return engine == self.engine and (direction, case) in self.cells
+        return engine in self.engines and (direction, case) in self.cells
 
 
 def known(path: Path = KNOWN) -> list[Known]:
     """The known failures."""
     return [
         Known(
-            each["engine"],
+            tuple(each["engine"]) if isinstance(each["engine"], list) else (each["engine"],),
             frozenset((direction, case) for direction, cases in each["cells"].items() for case in cases),
             each["fault"],
             each["why"],

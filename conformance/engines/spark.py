@@ -51,7 +51,7 @@ class Spark:
             if kind.startswith("geo"):
                 rows = rows.withColumn(field.name, _functions().expr(f"ST_AsBinary({name})"))
             elif kind == "variant":  # whose Arrow form cannot be null in Spark 4
-                rows = rows.withColumn(field.name, _functions().expr(f"to_json({name})"))
+                rows = rows.withColumn(field.name, _functions().expr(f"nvl2({name}, to_json({name}), NULL)"))
         if hasattr(rows, "toArrow"):
             return rows.toArrow()
         batches = rows._collect_as_arrow()
