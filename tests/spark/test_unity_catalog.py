@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,7 @@ def model(server, spark, settings):
     """The server, which has no tables, and is a catalog of the session."""
     found, uri = server
     found.schemas["s"].clear()
+    found.allowed = None
     given = {SETTING: "headwater.spark.HeadwaterUnityCatalog", f"{SETTING}.uri": uri, f"{SETTING}.token": TOKEN}
     with settings(given):
         yield found
@@ -154,6 +157,61 @@ def test_tables_that_lie_elsewhere(model, spark, rows, tmp_path):
     spark.sql("OPTIMIZE unity.s.e")
     spark.sql("DROP TABLE unity.s.e")
     assert rows(f"SELECT * FROM delta.`{tmp_path}/e`") == [(1,)]
+
+
+def test_maintenance_that_the_catalog_allows(model, spark, rows, fails, settings):
+    """Files are compacted, purged and deleted, and every version goes through the catalog."""
+    spark.sql("CREATE TABLE unity.s.t USING delta AS SELECT id FROM range(5)")
+    spark.sql("INSERT INTO unity.s.t VALUES (5), (6)")
+    spark.sql("INSERT INTO unity.s.t VALUES (7)")
+    spark.sql("DELETE FROM unity.s.t WHERE id = 1")
+    model.allowed = ["DATA_REORGANIZATION"]
+    assert rows("OPTIMIZE unity.s.t DRY RUN")
+    spark.sql("REORG TABLE unity.s.t APPLY (PURGE)")
+    spark.sql("OPTIMIZE unity.s.t")
+    files = rows("SELECT DISTINCT _metadata.file_path FROM unity.s.t")
+    assert len(files) == 1
+    with fails(NOT_ALLOWED, "have it allow DATA_CLEANUP", state="0AKDC"):
+        spark.sql("VACUUM unity.s.t")
+    location = Path(entry(model).location)
+    before = len([*location.glob("*.parquet")])
+    assert before > 1
+    model.allowed = ["DATA_CLEANUP"]
+    spark.sql("VACUUM unity.s.t")  # within the retention
+    assert len([*location.glob("*.parquet")]) == before
+    old = time.time() - 30 * 24 * 3600
+    for file in location.glob("*.parquet"):
+        os.utime(file, (old, old))
+    with settings({"spark.databricks.delta.retentionDurationCheck.enabled": "false"}):
+        spark.sql("VACUUM unity.s.t RETAIN 0 HOURS")
+    assert len([*location.glob("*.parquet")]) == 1
+    assert sorted(rows("SELECT id FROM unity.s.t")) == [(0,), (2,), (3,), (4,), (5,), (6,), (7,)]
+    with fails(NOT_ALLOWED, "have it allow DATA_REORGANIZATION", state="0AKDC"):
+        spark.sql("OPTIMIZE unity.s.t")
+    frame = spark.table("unity.s.t").write.format("delta").option("dataChange", "false").mode("overwrite")
+    with fails(NOT_ALLOWED, "dataChange = false", state="0AKDC"):
+        frame.saveAsTable("unity.s.t")
+    model.allowed = ["DATA_REORGANIZATION"]
+    frame.saveAsTable("unity.s.t")
+    assert rows("SELECT count(*) FROM unity.s.t") == [(7,)]
+
+
+@pytest.mark.parametrize("allowed", [None, ["DATA_REORGANIZATION"]])
+def test_small_files_are_compacted_if_the_catalog_allows_it(allowed, model, spark, rows, settings):
+    model.allowed = allowed
+    spark.sql("CREATE TABLE unity.s.t (id INT) USING delta TBLPROPERTIES (delta.autoOptimize.autoCompact = true)")
+    with settings({"spark.databricks.delta.autoCompact.minNumFiles": "2"}):
+        for number in range(3):
+            spark.sql(f"INSERT INTO unity.s.t VALUES ({number})")
+        until = time.monotonic() + (1 if allowed is None else 60)
+        while time.monotonic() < until and "OPTIMIZE" not in operations(rows):
+            time.sleep(0.1)
+    assert ("OPTIMIZE" in operations(rows)) == (allowed is not None)
+    assert sorted(rows("SELECT id FROM unity.s.t")) == [(0,), (1,), (2,)]
+
+
+def operations(rows):
+    return [row[4] for row in rows("DESCRIBE HISTORY unity.s.t")]
 
 
 def test_what_only_the_catalog_may_do(model, spark, rows, fails):

@@ -84,14 +84,22 @@ class UnityModel:
 
     :param tokens: those it takes; a test changes them to have one expire.
     :param most_unpublished: how many commits it keeps on record.
+    :param allowed: the maintenance that it lets clients do with the tables that it manages; None if it does not say,
+        as older servers do not.
     :param replays: whether a commit that was ratified is accepted once more, as newer servers do.
     """
 
     def __init__(
-        self, root: str, *tokens: str, most_unpublished: int = 10, replays: bool = True, catalog: str = "main"
+        self,
+        root: str,
+        *tokens: str,
+        most_unpublished: int = 10,
+        replays: bool = True,
+        catalog: str = "main",
+        allowed: list[str] | None = None,
     ) -> None:
         self.root, self.tokens, self.most_unpublished, self.replays = root, {*tokens}, most_unpublished, replays
-        self.catalog = catalog
+        self.catalog, self.allowed = catalog, allowed
         self.schemas: dict[str, dict[str, Table]] = {"s": {}}
         self.staged: dict[str, tuple[str, str]] = {}
         #: The names of tables that are there, and are no Delta tables.
@@ -289,9 +297,10 @@ class UnityModel:
             table.etag += 1
         _check_contract(table)
 
-    @staticmethod
-    def _loaded(table: Table) -> dict[str, Any]:
+    def _loaded(self, table: Table) -> dict[str, Any]:
+        said = {} if self.allowed is None or not table.managed else {"allowed-maintenance-operations": self.allowed}
         return {
+            **said,
             "metadata": {
                 "etag": str(table.etag), "table-type": "MANAGED" if table.managed else "EXTERNAL",
                 "table-uuid": table.id, "location": table.location,

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Protocol
 
 from headwater.protocol.actions import DomainMetadata, Metadata
@@ -39,15 +40,28 @@ class StagedCommit:
         return f"{folder}/{self.file_name}"
 
 
+class Maintenance(Enum):
+    """What clients do with a catalog's table only where the catalog allows it, by the names of Unity Catalog's
+    interface: rewrite data files without a change of rows; delete data files, and files of the log, that no version
+    within the retention needs. See the protocol's chapter "Maintenance Operations on Catalog-managed Tables".
+    """
+
+    DATA_REORGANIZATION = "DATA_REORGANIZATION"
+    DATA_CLEANUP = "DATA_CLEANUP"
+    METADATA_CLEANUP = "METADATA_CLEANUP"
+
+
 @dataclass(frozen=True)
 class Ratified:
-    """A catalog's answer: the newest version of a table, and the commits that it still has on record.
+    """A catalog's answer: the newest version of a table, the commits that it still has on record, and the maintenance
+    that it allows its clients.
 
     The commits have no gaps. All versions before the first of them are published; without such commits, all are.
     """
 
     latest: int
     commits: Mapping[int, StagedCommit] = field(default_factory=dict)
+    allowed: frozenset[Maintenance] = frozenset()
 
 
 @dataclass(frozen=True)

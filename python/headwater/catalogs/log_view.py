@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from headwater.basics.errors import HeadwaterError
 from headwater.basics.recent import Recent
-from headwater.catalogs.interface import CatalogFailure, ManagedTable, Ratified, StagedCommit
+from headwater.catalogs.interface import CatalogFailure, Maintenance, ManagedTable, Ratified, StagedCommit
 from headwater.protocol.file_names import (
     CommitName,
     commit_name,
@@ -48,6 +48,13 @@ class Version(Protocol):
 
     @property
     def version(self) -> int: ...
+
+
+class Managed(Version, Protocol):
+    """A version of a table that may be a catalog's."""
+
+    @property
+    def is_catalog_managed(self) -> bool: ...
 
 
 class RatifiedLog(StoreOver):
@@ -195,11 +202,33 @@ class RatifiedLog(StoreOver):
             raise refused_by_catalog("A change of the table's log", self.table.name)
 
 
-def refused_by_catalog(operation: str, table: str) -> HeadwaterError:
-    """The error for what only the catalog that manages a table may do."""
+def refused_by_catalog(operation: str, table: str, needed: Maintenance | None = None) -> HeadwaterError:
+    """The error for what only the catalog that manages a table may do.
+
+    :param needed: what the catalog could allow its clients, if anything.
+    """
+    advice = "Leave this to the catalog, which cleans up and lays out its tables itself"
+    if needed is not None:
+        advice += f", or have it allow {needed.value} in its answers about the table"
     return HeadwaterError(
-        "DELTA_UNSUPPORTED_CATALOG_MANAGED_TABLE_OPERATION", {"operation": operation, "tableName": table}
+        "DELTA_UNSUPPORTED_CATALOG_MANAGED_TABLE_OPERATION",
+        {"operation": operation, "tableName": table, "advice": f"{advice}."},
     )
+
+
+def is_allowed(table: Managed, maintenance: Maintenance) -> bool:
+    """Whether clients may maintain a table so: any that no catalog manages, and one whose catalog says so now.
+
+    :raises HeadwaterError: ``HEADWATER_CATALOG_FAILED``.
+    """
+    if not table.is_catalog_managed:
+        return True
+    return isinstance(table.store, RatifiedLog) and maintenance in table.store.ask().allowed
+
+
+def files_of(store: Store) -> Store:
+    """The store in which the files of a log can be deleted, which a catalog has allowed or has no say in."""
+    return store.inner if isinstance(store, RatifiedLog) else store
 
 
 def is_published(table: Version) -> bool:

@@ -33,6 +33,8 @@ import logging
 from dataclasses import dataclass
 
 from headwater.basics import clock
+from headwater.catalogs.interface import Maintenance
+from headwater.catalogs.log_view import files_of, is_allowed
 from headwater.log import groups
 from headwater.log.checkpoint_reading import CheckpointFiles, UnreadableCheckpoint, named_sidecars, read_checkpoint
 from headwater.log.history import last_version_at
@@ -101,11 +103,12 @@ def _not_ahead(snapshot: Snapshot, now: int | None) -> int:
 
 
 def _clean_up(snapshot: Snapshot, now: int, start: int) -> CleanedUp | None:
-    """Keep every version that was the newest at ``start`` or later. Of a table that a catalog manages, all: the catalog
-    cleans up.
+    """Keep every version that was the newest at ``start`` or later. Of a table that a catalog manages, all, unless it
+    allows its clients to clean up.
     """
-    if snapshot.is_catalog_managed:
+    if not is_allowed(snapshot, Maintenance.METADATA_CLEANUP):
         return None
+    store = files_of(snapshot.store)
     files = snapshot.store.list_from(log_directory(snapshot.table_path), version_prefix(0))
     listing = sort_files(snapshot.table_path, files)
     oldest_needed = last_version_at(listing, snapshot, start)
@@ -119,14 +122,14 @@ def _clean_up(snapshot: Snapshot, now: int, start: int) -> CleanedUp | None:
             return None
         expired = sorted(expired, key=lambda file: isinstance(parse_name(file.name), CheckpointName))
     for file in expired:
-        snapshot.store.delete(file.path)
+        store.delete(file.path)
     left = [c for c in listing.checkpoints if c.version >= checkpoint.version]
     sidecars = _expired_sidecars(snapshot, left, now) if supports(snapshot.protocol, "v2Checkpoint") else []
     for file in sidecars:
-        snapshot.store.delete(file.path)
+        store.delete(file.path)
     of_groups = _expired_of_groups(snapshot, listing, checkpoint.version)
     for file in of_groups:
-        snapshot.store.delete(file.path)
+        store.delete(file.path)
     count = len(expired) + len(sidecars) + len(of_groups)
     if count:
         _LOG.info("%s: %d files of versions before %d cleaned up", snapshot.table_path, count, checkpoint.version)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from headwater.basics import clock
 from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.callbacks import FileFooter, Footers
+from headwater.log.cleanup import truncate
+from headwater.statements.running.opening import open_snapshot
 from headwater.transaction import wait_for_maintenance
 from support.managed_tables import TOKEN
 from support.requests import called, create_request, describe_history, load_table, schema_json
@@ -54,10 +58,10 @@ def make(statement, **more):
     return path
 
 
-def change(path, statement):
+def change(path, statement, value="a"):
     """Commit a version."""
     called("alter_table")(
-        {"table": path, "name": "t", "changes": [{"kind": "set_property", "key": "team", "value": "a"}]},
+        {"table": path, "name": "t", "changes": [{"kind": "set_property", "key": "team", "value": value}]},
         statement,
     )
 
@@ -103,14 +107,48 @@ def test_a_session_without_the_catalog_or_with_a_wrong_token_reads_nothing(confs
     assert "wrong" not in raised.value.text
 
 
-@pytest.mark.parametrize("kind", ["optimize", "reorg", "vacuum"])
-def test_maintenance_is_the_catalogs(kind, confs, make_statement):
+_KINDS = {"optimize": "DATA_REORGANIZATION", "reorg": "DATA_REORGANIZATION", "vacuum": "DATA_CLEANUP"}
+_ALL = ["DATA_REORGANIZATION", "DATA_CLEANUP", "METADATA_CLEANUP"]
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+@pytest.mark.parametrize("others", [None, [], "all others", "nonsense"])
+def test_maintenance_is_the_catalogs_unless_it_allows_it(kind, others, model, confs, make_statement):
+    """The catalog is asked when the statement runs, and a name that is not known allows nothing."""
     statement = make_statement(confs)
     make(statement)
     path = find(statement)
+    wrong = {"all others": ["OPTIMIZE", *({*_ALL} - {_KINDS[kind]})], "nonsense": {"DATA_CLEANUP": [1]}}
+    model.allowed = wrong[others] if isinstance(others, str) else others
     with pytest.raises(HeadwaterError, match=kind.upper()) as raised:
         called(kind)({"table": path, "name": "t", "arguments": {}}, statement)
     assert raised.value.condition == "DELTA_UNSUPPORTED_CATALOG_MANAGED_TABLE_OPERATION"
+    assert _KINDS[kind] in raised.value.text
+    model.allowed = [_KINDS[kind]]
+    called(kind)({"table": path, "name": "t", "arguments": {}}, statement)
+
+
+@pytest.mark.parametrize("allowed", [None, ["METADATA_CLEANUP"]])
+def test_the_log_is_cleaned_up_if_the_catalog_allows_it(allowed, model, confs, make_statement, monkeypatch):
+    statement = make_statement(confs)
+    path = make(statement, **{"delta.checkpointInterval": "2"})
+    for value in "abcde":
+        change(path, statement, value)
+    assert wait_for_maintenance(60)
+    model.allowed = allowed
+    snapshot = open_snapshot(path, statement)
+    week = 7 * 24 * 3600 * 1000
+    monkeypatch.setattr(clock, "milliseconds", lambda: snapshot.timestamp + week)
+    cleaned = truncate(snapshot, 0, snapshot.timestamp)
+    if allowed is None:
+        assert cleaned is None
+        assert open_snapshot(path, statement, 0).version == 0
+    else:
+        assert cleaned is not None
+        assert f"{0:020}.json" not in os.listdir(Path(path) / "_delta_log")
+        # What is left is a table, and takes commits.
+        change(path, statement, "f")
+        assert open_snapshot(path, statement).version == 6
 
 
 @pytest.mark.parametrize("missing", ["uri", "token"])

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headwater.catalogs.interface import (
+    Maintenance,
     NotProposed,
     Ratified,
     Redefinition,
@@ -451,7 +452,15 @@ def _ratified(answer: Mapping[str, Any]) -> Ratified:
         )
     if sorted(commits) != list(range(latest - len(commits) + 1, latest + 1)) or len(commits) != len(found):
         raise _nonsense("commits")
-    return Ratified(latest, commits)
+    return Ratified(latest, commits, _allowed(answer.get("allowed-maintenance-operations")))
+
+
+def _allowed(answer: Any) -> frozenset[Maintenance]:
+    """The maintenance that an answer allows: the names that are known. Anything else allows nothing, and does not make
+    an answer about a commit one that says nothing.
+    """
+    names = answer if isinstance(answer, list) else ()
+    return frozenset(each for each in Maintenance if each.value in names)
 
 
 def _credentials(answer: Mapping[str, Any]) -> list[Credential]:

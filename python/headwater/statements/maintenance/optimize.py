@@ -19,6 +19,7 @@ from headwater.basics import clock
 from headwater.bridge.messages.define import CommitAnswer, RowsAnswer
 from headwater.bridge.messages.maintain import OptimizeDryRunRequest, OptimizeRequest
 from headwater.bridge.statement import Statement
+from headwater.catalogs.interface import Maintenance
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.actions import AddFile, RemoveFile
@@ -31,7 +32,7 @@ from headwater.statements.maintenance.file_rewrites import metrics_of
 from headwater.statements.maintenance.layouts import Choice, Layout, layout_of
 from headwater.statements.maintenance.partition_conditions import files_in_partitions
 from headwater.statements.running.committing import check_target, commit, transaction
-from headwater.statements.running.managed_tables import refuse_maintenance
+from headwater.statements.running.managed_tables import check_allowed
 from headwater.statements.running.opening import open_snapshot
 from headwater.statements.running.rerunning import run_again_after_losses
 from headwater.transaction.commit_info import Provenance
@@ -118,7 +119,7 @@ def optimize_dry_run(request: OptimizeDryRunRequest, statement: Statement) -> Ro
     would write together.
     """
     snapshot = open_snapshot(request.table, statement)
-    refuse_maintenance(snapshot, "OPTIMIZE", request.name)
+    check_allowed(snapshot, Maintenance.DATA_REORGANIZATION, "OPTIMIZE", request.name)
     layout = layout_of(request, statement, snapshot)
     asked = files_in_partitions(snapshot, statement, request.arguments.where, request.name)
     chosen = layout.choose(snapshot, asked)
@@ -151,7 +152,7 @@ class Run:
         self._request, self._statement = request, statement
         self._began = clock.milliseconds()
         snapshot = open_snapshot(request.table, statement)
-        refuse_maintenance(snapshot, self.operation, request.name)
+        check_allowed(snapshot, Maintenance.DATA_REORGANIZATION, self.operation, request.name)
         check_target(request.table, statement, snapshot)
         self._layout = self.layout(snapshot)
         first = self.choose(snapshot, None)

@@ -24,6 +24,7 @@ from headwater.bridge.calls import running_since
 from headwater.bridge.messages.define import CommitAnswer
 from headwater.bridge.messages.maintain import VacuumRequest
 from headwater.bridge.statement import Statement
+from headwater.catalogs.interface import Maintenance
 from headwater.groups.settling import settle_newest
 from headwater.log.history import last_version_at
 from headwater.log.segment import list_log
@@ -46,7 +47,7 @@ from headwater.sql.composing import Column, Relation, Text, call, select
 from headwater.statements.calls import own_statement
 from headwater.statements.expressions import number_of
 from headwater.statements.running.committing import check_target, commit, transaction
-from headwater.statements.running.managed_tables import refuse_maintenance
+from headwater.statements.running.managed_tables import check_allowed
 from headwater.statements.running.open_transactions import open_since
 from headwater.statements.running.opening import open_snapshot
 from headwater.statements.settings import VACUUM_CHECKS_RETENTION, VACUUM_LITE, VACUUM_LOGGING
@@ -79,7 +80,7 @@ def vacuum(request: VacuumRequest, statement: Statement) -> CommitAnswer:
         ``HEADWATER_VACUUM_STORE_NOT_LISTED``, ``HEADWATER_TRANSACTION_OPEN``, those of a commit.
     """
     snapshot = open_snapshot(request.table, statement)
-    refuse_maintenance(snapshot, "VACUUM", request.name)
+    check_allowed(snapshot, Maintenance.DATA_CLEANUP, "VACUUM", request.name)
     snapshot.check_writable()
     if not request.arguments.dry_run:
         check_target(request.table, statement, snapshot)

@@ -23,8 +23,8 @@ import msgspec
 from headwater.basics.errors import HeadwaterError, illegal_option
 from headwater.basics.recent import Recent
 from headwater.bridge.statement import Statement
-from headwater.catalogs.interface import CatalogFailure
-from headwater.catalogs.log_view import RatifiedLog, refused_by_catalog
+from headwater.catalogs.interface import CatalogFailure, Maintenance
+from headwater.catalogs.log_view import RatifiedLog, is_allowed, refused_by_catalog
 from headwater.catalogs.unity.requests import Api, Request, over_http
 from headwater.catalogs.unity.tables import TABLE_ID, Name, NewUnityTable, UnityCatalog, UnityTable
 from headwater.catalogs.unity.tokens import ClientCredentials, StaticToken, Tokens
@@ -253,10 +253,10 @@ def own_properties(configuration: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in configuration.items() if name != TABLE_ID}
 
 
-def refuse_maintenance(snapshot: Snapshot, operation: str, name: str | None = None) -> None:
-    """Refuse what only a catalog may do with the tables that it manages.
+def check_allowed(snapshot: Snapshot, maintenance: Maintenance, operation: str, name: str | None = None) -> None:
+    """Refuse what the catalog that manages a table does not allow its clients.
 
-    :raises HeadwaterError: ``DELTA_UNSUPPORTED_CATALOG_MANAGED_TABLE_OPERATION``.
+    :raises HeadwaterError: ``DELTA_UNSUPPORTED_CATALOG_MANAGED_TABLE_OPERATION``, ``HEADWATER_CATALOG_FAILED``.
     """
-    if snapshot.is_catalog_managed:
-        raise refused_by_catalog(operation, name or snapshot.metadata.name or snapshot.table_path)
+    if not is_allowed(snapshot, maintenance):
+        raise refused_by_catalog(operation, name or snapshot.metadata.name or snapshot.table_path, maintenance)

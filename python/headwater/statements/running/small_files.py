@@ -34,6 +34,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.bridge.statement import Statement
+from headwater.catalogs.interface import Maintenance
+from headwater.catalogs.log_view import is_allowed
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.partition_values import texts_of
@@ -123,9 +125,9 @@ def compact_if_due(statement: Statement, table_path: str, committed: Committed, 
         snapshot = committed.snapshot
         if not is_enabled(statement, snapshot.definition) or snapshot.clustering_columns:
             return
-        if snapshot.is_catalog_managed:  # layout is its catalog's
-            return
         if not of_partitions(snapshot, Limits.of(statement), partitions):
+            return
+        if not is_allowed(snapshot, Maintenance.DATA_REORGANIZATION):
             return
         with _lock:
             _due.setdefault(snapshot.table_path, {}).setdefault(snapshot.metadata.id, set()).update(partitions)

@@ -24,6 +24,7 @@ from headwater.bridge.messages.write import (
     WriteRequest,
 )
 from headwater.bridge.statement import Statement
+from headwater.catalogs.interface import Maintenance
 from headwater.definition.changes import evolved, numbered
 from headwater.log.snapshot import Snapshot, table_exists
 from headwater.protocol.column_metadata import CURRENT_DEFAULT
@@ -50,6 +51,7 @@ from headwater.statements.files.rows import Target, write_rows
 from headwater.statements.known_options import check_options
 from headwater.statements.reads.loading import describe, names_version_of_table
 from headwater.statements.running.committing import commit, idempotence, skip_if_done, transaction
+from headwater.statements.running.managed_tables import check_allowed
 from headwater.statements.running.opening import Options, SeenTable, locate, open_same, open_snapshot
 from headwater.statements.running.rerunning import run_again_after_losses
 from headwater.statements.settings import CASE_SENSITIVE, PARTITION_OVERWRITE_MODE
@@ -264,6 +266,8 @@ def _write_once(request: WriteRequest, statement: Statement) -> CommitAnswer:
     evolve_metadata(txn, snapshot, data, options, statement, overwrites_schema=overwrites_schema)
     target = Target(snapshot.table_path, txn.definition)
     data_change = options.flag("dataChange") is not False
+    if not data_change:
+        check_allowed(snapshot, Maintenance.DATA_REORGANIZATION, "A write with dataChange = false", request.name)
     checks = row_checks(overwrite, statement)
     changes = needs_change_data(snapshot, overwrite, data_change)
     names = [f.name for f in data]
