@@ -102,10 +102,27 @@ def _clustered(bench: Bench) -> str:
     return f"SELECT {COLUMNS} FROM range({first}, {first + min(_SOURCE_ROWS, 2 * bench.rows // _FILES)}, 1, 2)"
 
 
+def _parts(bench: Bench) -> str:
+    """One file for each of the partitions."""
+    rows = f"range(0, {bench.rows}, 1, {_FILES})"
+    return f"PARTITIONED BY (part) AS SELECT {COLUMNS}, id DIV {bench.rows // _FILES} AS part FROM {rows}"
+
+
+def _one_part(bench: Bench) -> str:
+    """Most rows of one partition, and as many new ones as are missing."""
+    step = bench.rows // _FILES
+    first, missing = 7 * step, step // 10
+    ids = f"SELECT IF(id < {first + missing}, id + {bench.rows}, id) AS id FROM range({first}, {first + step}, 1, 2)"
+    return f"SELECT {COLUMNS}, 7L AS part FROM ({ids})"
+
+
 _UPSERT = """MERGE INTO delta.`{path}` AS t USING parquet.`{source}` AS s ON t.id = s.id
 WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"""
 _INSERT_ONLY = """MERGE INTO delta.`{path}` AS t USING parquet.`{source}` AS s ON t.id = s.id
 WHEN NOT MATCHED THEN INSERT *"""
+_REPLACE_PART = """MERGE INTO delta.`{path}` AS t USING parquet.`{source}` AS s ON t.part = s.part AND t.id = s.id
+WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *
+WHEN NOT MATCHED BY SOURCE AND t.part = 7 THEN DELETE"""
 
 
 def _wide(bench: Bench) -> str:
@@ -173,6 +190,14 @@ def cases() -> Iterator[Case]:
     for name, title, vectors, text, source, ratio in on_large:
         timed = on_a_copy(f"{'vectors' if vectors else 'copy'}/{name}", large(vectors), text, source)
         yield Case(name, title, (Against(PEER, ratio=ratio),), timed, 5, warm_up=_WARM_UP)
+    yield Case(
+        "merge-by-source",
+        f"MERGE of 1 of {_FILES} partitions, WHEN NOT MATCHED BY SOURCE",
+        (Against(PEER, ratio=0.1),),
+        on_a_copy("parts/by-source", _parts, _REPLACE_PART, _one_part),
+        5,
+        warm_up=_WARM_UP,
+    )
     in_two_files = "UPDATE delta.`{path}` SET amount = amount + 1 WHERE id IN (SELECT id FROM parquet.`{source}`)"
     as_merge = (
         "MERGE INTO delta.`{path}` AS t USING parquet.`{source}` AS s ON t.id = s.id "

@@ -67,6 +67,32 @@ def test_rewrites(spark, tmp_path, explain, vectors):
             assert word in text, word
 
 
+@pytest.mark.parametrize(
+    ("on", "clauses", "files", "note"),
+    [
+        ("t.p = 'b'", "t.id = 0", 2, "may select rows of 1 of these files."),
+        ("t.p = 'b' AND t.id > 5", "t.id = 0", 1, "may select rows of 1 of these files."),
+        ("t.p = 'c'", "t.v > 0", 0, "may select rows of 0 of these files."),
+        (
+            "t.p = 'c'",
+            "t.id % 2 = 0",
+            3,
+            "may select rows of every file.",
+        ),
+    ],
+)
+def test_what_not_matched_by_source_may_select(spark, tmp_path, explain, on, clauses, files, note):
+    table = Table(spark, tmp_path / "t", COLUMNS, ROWS, partitioned="p")
+    text = explain(
+        table,
+        f"{MERGING} AND {on} WHEN MATCHED THEN DELETE WHEN NOT MATCHED BY SOURCE AND {clauses} THEN UPDATE SET v = 1",
+    )
+    assert f"Files: {files} (" in text
+    assert f"WHEN NOT MATCHED BY SOURCE {note}" in text
+    without = explain(table, f"{MERGING} AND {on} WHEN MATCHED THEN DELETE")
+    assert "WHEN NOT MATCHED BY SOURCE" not in without
+
+
 def test_several_strategies(spark, tmp_path, explain):
     table = Table(spark, tmp_path / "t", COLUMNS, ROWS, vectors=True)
     text = explain(table, "DELETE FROM {t} WHERE id >= 3")

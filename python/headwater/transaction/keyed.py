@@ -4,11 +4,12 @@ Owns the check of which of a winner's changes concern rows that the MERGE could 
 commits without running again. Follows the protocol's chapters "Action Reconciliation" and "Deletion Vectors".
 
 **What a MERGE depends on.** Let its ON condition hold ``t.k = e(s)`` as a conjunct, for one column ``k`` of the
-target or several, where ``e(s)`` is an expression over the source alone, and let it have no WHEN NOT MATCHED BY
-SOURCE clause. Let neither its source nor a subquery read the target. Then a row of the target can match a row of the
-source only where its ``k`` is one of the values of ``e(s)``: the statement's *keys*. Rows with other keys have no
-part in what is updated, deleted or inserted, whatever the rest of ON and the conditions of the clauses say. So the
-statement gives the same result before and after any commit that adds and removes only rows with other keys.
+target or several, where ``e(s)`` is an expression over the source alone. Let neither its source nor a subquery read
+the target. Then a row of the target can match a row of the source only where its ``k`` is one of the values of
+``e(s)``: the statement's *keys*. Rows with other keys have no part in what is updated, deleted or inserted, whatever
+the rest of ON and the conditions of the clauses say, unless a WHEN NOT MATCHED BY SOURCE clause *selects* them: its
+condition is true. So the statement gives the same result before and after any commit that adds and removes only rows
+with other keys that no such clause selects.
 
 Rows that have one of the keys do count, those too that no clause acted on: such a row matched, and so kept a row of
 the source from being inserted; or it failed the rest of ON, and its next state may not.
@@ -19,16 +20,17 @@ the source from being inserted; or it failed the rest of ON, and its next state 
 - a file removed and added again with another deletion vector: the rows that are in one vector and not in the other;
 - a file removed: all rows that its deletion vector left.
 
-An action is left out of the check for conflicts where none of these rows has one of the keys. Statistics are asked
-first, then the key columns of just these files are read. What is not known counts as a row with such a key: a file
-that cannot be read, is large or lacks the column, values of types whose equality is not that of their bytes, or too
-many keys.
+An action is left out of the check for conflicts where none of these rows has one of the keys, and the partition
+values and statistics show that no clause selects one. For the keys, statistics are asked first, then the key columns
+of just these files are read. What is not known counts as a row with such a key: a file that cannot be read, is large
+or lacks the column, values of types whose equality is not that of their bytes, or too many keys.
 
 **What is not left out.** Files that this transaction removes, as it has copied their other rows. In files where it
 marks rows deleted and the winner marked others, both vectors are united (:mod:`headwater.transaction.row_level`), but
-only where the winner's rows have none of the keys. Every other rule of :mod:`headwater.transaction.conflicts` holds
-as ever, and the isolation level keeps its meaning: what is left out leaves the same result in the order of the
-versions, as ``Serializable`` asks.
+only where the winner's rows have none of the keys. Rows there that a clause selects need no check: those without a
+match are all marked by this transaction, and two marks of one row are a conflict. Every other rule of
+:mod:`headwater.transaction.conflicts` holds as ever, and the isolation level keeps its meaning: what is left out
+leaves the same result in the order of the versions, as ``Serializable`` asks.
 
 Equality is compared exactly: whole numbers, decimals, strings without collation or padding, dates and timestamps
 since the calendars agree. A null key equals nothing; rows and keys with one never match.
@@ -113,6 +115,7 @@ class KeyReads:
         removed: Collection[str] = (),
         marked: Collection[str] = (),
         excluded: Collection[str] = (),
+        selected: Collection[str] = (),
         *,
         appends: bool = True,
     ) -> tuple[WinningCommit, frozenset[str]]:
@@ -121,6 +124,8 @@ class KeyReads:
         :param removed: canonical paths of the files this transaction removes.
         :param marked: those in which it marks rows deleted.
         :param excluded: those of the winner's files that hold no row which was read, whatever their keys.
+        :param selected: those that may hold rows which count without a key, as a clause WHEN NOT MATCHED BY SOURCE
+            selects them.
         :param appends: whether files the winner added are a conflict at all.
         :returns: the rest of the winner, and those of ``marked`` if it changed rows with one of the keys.
         """
@@ -140,12 +145,12 @@ class KeyReads:
             if path in marked:
                 if path not in again or self._concern(winner, file, again[path]):
                     disputed.add(path)
-            elif path in excluded or not self._concern(winner, file, again.get(path)):
+            elif path not in selected and (path in excluded or not self._concern(winner, file, again.get(path))):
                 left_out.add(path)
         for path, added in again.items():
             if path in gone or not added.data_change or not appends:
                 continue
-            if path in excluded or not self._concern(winner, None, added):
+            if path not in selected and (path in excluded or not self._concern(winner, None, added)):
                 left_out.add(path)
         if not left_out:
             return winner, frozenset(disputed)

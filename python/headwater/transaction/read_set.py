@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+from headwater.log.files import canonical_path
 from headwater.log.snapshot import Snapshot
 from headwater.transaction.conflicts import Reads, WinningCommit
 from headwater.transaction.keyed import KeyReads
@@ -50,7 +51,9 @@ class ReadSet:
             self.whole_table = True
 
     def keys(self, keys: KeyReads, predicates: Sequence[Predicate]) -> None:
-        """Note the rows with one of these keys, for all of which the predicates are true."""
+        """Note the rows with one of these keys, for all of which the predicates are true. Rows that were noted by
+        predicates alone are those that this transaction changes, whatever their keys are.
+        """
         self._keys, self._key_predicates = keys, tuple(predicates)
 
     @property
@@ -104,6 +107,13 @@ class ReadSet:
         assert self._snapshot is not None
         excluded: frozenset[str] = frozenset()
         if self._key_predicates and winner.metadata is None:
-            reads = PredicateReads(self._snapshot, [self._key_predicates], self._matcher)
-            excluded = reads.excluded(winner.adds, winner.removes)
-        return self._keys.after(winner, removed, marked, excluded, appends=appends)
+            excluded = self._excluded(winner, self._key_predicates)
+        selected: frozenset[str] = frozenset()
+        if self._predicates and winner.metadata is None:
+            paths = [*(file.path for file in winner.adds), *(file.path for file in winner.removes)]
+            selected = frozenset(map(canonical_path, paths)) - self._excluded(winner, *self._predicates)
+        return self._keys.after(winner, removed, marked, excluded, selected, appends=appends)
+
+    def _excluded(self, winner: WinningCommit, *reads: Sequence[Predicate]) -> frozenset[str]:
+        assert self._snapshot is not None
+        return PredicateReads(self._snapshot, reads, self._matcher).excluded(winner.adds, winner.removes)

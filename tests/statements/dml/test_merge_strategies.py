@@ -36,7 +36,9 @@ LARGE = {"target_files": 50, "target_bytes": 2 * GIB}
 #: A table that is large and not too large to be rewritten.
 MIDDLE = {"target_files": 50, "target_bytes": 20 * MIB}
 FILES = {"source_is_scan": True}
-BY_SOURCE = {"not_matched_by_source": True}
+BY_SOURCE = {"not_matched_by_source": True, "by_source_files": 50}
+#: Clauses of whose rows there can be none in most files.
+BY_SOURCE_OF_FEW = {"not_matched_by_source": True, "by_source_files": 2}
 IDENTITY = {"fills_identities": True}
 
 TABLE: list[tuple[str, dict[str, Any], Strategy | Needed]] = [
@@ -57,6 +59,22 @@ TABLE: list[tuple[str, dict[str, Any], Strategy | Needed]] = [
     ("by source, too large", {**LARGE, **BY_SOURCE}, Needed.SOURCE_SIZE),
     ("by source, vectors", {**MIDDLE, **BY_SOURCE, "may_rewrite": False}, Needed.SOURCE_SIZE),
     ("by source reads no keys", {**LARGE, **BY_SOURCE, **FILES}, Needed.SOURCE_SIZE),
+    ("few by source, files", {**LARGE, **BY_SOURCE_OF_FEW, **FILES}, Needed.SOURCE_KEYS),
+    ("few by source, query", {**LARGE, **BY_SOURCE_OF_FEW, "source_is_small": True}, CACHED_BROADCAST_INSERT),
+    ("few by source, middle, files", {**MIDDLE, **BY_SOURCE_OF_FEW, **FILES}, Needed.SOURCE_KEYS),
+    ("few by source, middle, query", {**MIDDLE, **BY_SOURCE_OF_FEW, "source_is_small": True}, CACHED_BROADCAST_INSERT),
+    ("few by source, no keys", {**MIDDLE, **BY_SOURCE_OF_FEW, "has_keys": False}, JOIN_REWRITE),
+    (
+        "few by source, few left",
+        {**LARGE, **BY_SOURCE_OF_FEW, **FILES, "bytes_left": MIB, "source_is_small": True},
+        BROADCAST_REWRITE,
+    ),
+    ("few by source, rewritten", {**LARGE, **BY_SOURCE_OF_FEW, **FILES, "bytes_left": 20 * MIB}, JOIN_REWRITE),
+    (
+        "few by source, identity columns",
+        {**LARGE, **BY_SOURCE_OF_FEW, **FILES, **IDENTITY, "bytes_left": MIB, "source_is_small": True},
+        CACHED_BROADCAST_INSERT,
+    ),
     ("files as source", {**LARGE, **FILES}, Needed.SOURCE_KEYS),
     ("files as source, identity columns", {**LARGE, **FILES, **IDENTITY}, Needed.SOURCE_KEYS),
     ("files as source, no keys", {**LARGE, **FILES, "has_keys": False}, Needed.SOURCE_SIZE),

@@ -12,23 +12,6 @@ from headwater.bridge.messages import Answer, Int, Request
 from headwater.bridge.messages.read import TableDescription
 
 
-class ChangeClause(Request, kw_only=True):
-    """A clause of a MERGE, or the one clause that an UPDATE is.
-
-    :param kind: ``update``, ``delete`` or ``insert``.
-    :param condition: the number of its condition; None if it has none.
-    :param condition_text: the condition as the user wrote it, for the table's history.
-    :param values: the numbers of the new values, one for each column of the target; none for a delete.
-    :param assigned: the columns that the statement gave a value.
-    """
-
-    kind: str
-    condition: Int | None = None
-    condition_text: str | None = None
-    values: list[Int] = []
-    assigned: list[str] = []
-
-
 class KeyEquality(Request, kw_only=True):
     """A column of the target that equals an expression over the source.
 
@@ -41,7 +24,7 @@ class KeyEquality(Request, kw_only=True):
 
 
 class Conjunct(Request, kw_only=True):
-    """A part of the condition of a statement. Of a part that is neither of the two, nothing is known.
+    """A part of the condition of a statement or clause. Of a part that is neither of the two, nothing is known.
 
     :param target: a conjunct over a row of the target alone, JSON of :mod:`headwater.pruning.predicates`.
     :param key: an equality of a key, in the condition of a MERGE.
@@ -49,6 +32,25 @@ class Conjunct(Request, kw_only=True):
 
     target: dict[str, Any] | None = None
     key: KeyEquality | None = None
+
+
+class ChangeClause(Request, kw_only=True):
+    """A clause of a MERGE, or the one clause that an UPDATE is.
+
+    :param kind: ``update``, ``delete`` or ``insert``.
+    :param condition: the number of its condition; None if it has none.
+    :param condition_text: the condition as the user wrote it, for the table's history.
+    :param values: the numbers of the new values, one for each column of the target; none for a delete.
+    :param assigned: the columns that the statement gave a value.
+    :param conjuncts: the condition's parts, if the clause is for rows of the target that no row of the source matches.
+    """
+
+    kind: str
+    condition: Int | None = None
+    condition_text: str | None = None
+    values: list[Int] = []
+    assigned: list[str] = []
+    conjuncts: list[Conjunct] = []
 
 
 class ChangeRequest(Request, kw_only=True):

@@ -117,11 +117,12 @@ def end(
     return commit(attempt.txn, statement, provenance, counts, application=application)
 
 
-def note_reads(attempt: Attempt, predicates: Sequence[Predicate]) -> None:
-    """Note for conflict detection which rows the result depends on: those for which all predicates are true,
-    or all rows where the source or a subquery reads the table too.
+def note_reads(attempt: Attempt, *reads: Sequence[Predicate]) -> None:
+    """Note for conflict detection which rows the result depends on: those for which all predicates of one of the reads
+    are true, or all rows where the source or a subquery reads the table too.
     """
     if attempt.request.message.reads_target_elsewhere:
         attempt.txn.read_whole_table()
     else:
-        attempt.txn.read_where(predicates)
+        for predicates in reads:
+            attempt.txn.read_where(predicates)

@@ -26,7 +26,9 @@ def exact_keys(attempt: Attempt) -> list[Key]:
     """The keys that identify the rows a MERGE depends on; none where they do not."""
     request, snapshot = attempt.request, attempt.snapshot
     # Python functions would run once more for every row.
-    if request.not_matched_by_source or request.message.reads_target_elsewhere or request.message.runs_python:
+    if request.message.reads_target_elsewhere or request.message.runs_python:
+        return []
+    if not all(clause.predicates for clause in request.not_matched_by_source):
         return []
     found = []
     for key in request.keys:

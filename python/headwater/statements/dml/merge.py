@@ -1,7 +1,8 @@
 """MERGE: rows of a source update, delete and insert rows of a table.
 
-In this order: choose a strategy (:mod:`headwater.statements.dml.strategy`), which may take reading the source's
-keys, and with them prune the target's files; cache the source, if the strategy reads it twice; join target and source
+In this order: prune the target's files, by the condition ON and by those of the clauses WHEN NOT MATCHED BY SOURCE;
+choose a strategy (:mod:`headwater.statements.dml.strategy`), which may take reading the source's keys, and with them
+prune again; cache the source, if the strategy reads it twice; join target and source
 in a job that writes new rows and notes the positions of the rows they replace; insert the source's unmatched rows in a
 job of its own, if the join does not have them; remove the replaced rows from their files; commit.
 
@@ -12,15 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headwater.basics.amounts import size_text
 from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.change import ChangeRequest
 from headwater.bridge.messages.define import CommitAnswer
 from headwater.bridge.statement import Statement
+from headwater.log.snapshot import Snapshot
 from headwater.pruning import prune_all
+from headwater.pruning.predicates import Predicate
 from headwater.schema.identity import IdentityColumn, identity_columns
 from headwater.sql.composing import STAR, Relation, Rows, select
 from headwater.statements.calls import call
@@ -109,6 +114,8 @@ def explain(request: ChangeRequest, statement: Statement, mode: str) -> str:
     joined = _joined(attempt, plan, scanned)
     shown = Explanation(attempt, "MERGE", mode)
     shown.files(plan.files.num_rows, total_bytes(plan.files))
+    if wanted.not_matched_by_source:
+        shown.note(_by_source(attempt, plan))
     if _changes_rows(wanted):
         shown.rewriting(f"{joined.name} of target and source")
     else:
@@ -139,6 +146,12 @@ def _unread_keys(attempt: Attempt, plan: _Plan) -> str:
     return f"{note}."
 
 
+def _by_source(attempt: Attempt, plan: _Plan) -> str:
+    found = plan.facts.by_source_files
+    some = "every file" if found == attempt.snapshot.num_files else f"{found} of these files"
+    return f"WHEN NOT MATCHED BY SOURCE may select rows of {some}."
+
+
 def _check(attempt: Attempt) -> None:
     request = attempt.request
     if _changes_rows(request):
@@ -159,7 +172,7 @@ class _Plan:
     """How the statement runs.
 
     :param facts: what chose the strategy.
-    :param files: rows of ``snapshot.files`` that may have matches.
+    :param files: rows of ``snapshot.files`` that may have matches, or rows that WHEN NOT MATCHED BY SOURCE selects.
     :param source: the relation to join; ``is_cached``: whether it is the cached source.
     :param counts_source: whether the join's job counts the source's rows.
     :param keys: what is known of the source's keys.
@@ -193,7 +206,7 @@ def _plan(attempt: Attempt, *, runs_jobs: bool = True) -> _Plan:
 
     :param runs_jobs: False for EXPLAIN: keys that only a job can read are unknown, and prune no files.
     """
-    request, snapshot, statement = attempt.request, attempt.snapshot, attempt.statement
+    request, statement = attempt.request, attempt.statement
     assert request.message.source is not None
     files, keys = _files(attempt), None
     identities = generated_identities(attempt)
@@ -205,7 +218,7 @@ def _plan(attempt: Attempt, *, runs_jobs: bool = True) -> _Plan:
         if choice is Needed.SOURCE_KEYS:
             keys = _read_keys(statement, request.message.source, request.keys, runs_jobs)
             if keys is not None:
-                files = snapshot.files.filter(prune_all(snapshot, [*request.predicates, *keys.predicates]))
+                files = _files(attempt, keys)
             facts = replace(facts, bytes_left=total_bytes(files))
         else:
             facts = replace(facts, source_is_small=statement.plan_size(request.message.source) <= SMALL_SOURCE_BYTES)
@@ -222,12 +235,35 @@ def _plan(attempt: Attempt, *, runs_jobs: bool = True) -> _Plan:
     )
 
 
-def _files(attempt: Attempt) -> pa.Table:
-    """The files that may have matches by the condition's own predicates."""
-    request, snapshot = attempt.request, attempt.snapshot
-    if not request.predicates or request.not_matched_by_source:
+def _files(attempt: Attempt, keys: SourceKeys | None = None) -> pa.Table:
+    """The files with rows that the result may depend on."""
+    return _selected(attempt.snapshot, _reads(attempt.request, keys))
+
+
+def _reads(request: DmlRequest, keys: SourceKeys | None) -> list[Sequence[Predicate]]:
+    """The rows of the target that the result may depend on: each item's rows are those for which all its predicates are
+    true.
+
+    These are the rows that may have a match, if matches matter, and those that a clause WHEN NOT MATCHED BY SOURCE
+    selects. The source's keys say nothing of the latter. A row that only such a clause selects has no match, and the
+    join, which has the whole condition, finds none.
+    """
+    may_match = [*request.predicates, *(keys.predicates if keys else ())]
+    by_source = _by_source_reads(request)
+    return [may_match, *by_source] if request.matched or request.not_matched else by_source
+
+
+def _by_source_reads(request: DmlRequest) -> list[Sequence[Predicate]]:
+    return [clause.predicates for clause in request.not_matched_by_source]
+
+
+def _selected(snapshot: Snapshot, reads: Sequence[Sequence[Predicate]]) -> pa.Table:
+    """The files, as rows of ``snapshot.files``, that may have rows of one of the reads."""
+    if not reads:
+        return snapshot.files.slice(0, 0)
+    if not all(reads):
         return snapshot.files
-    return snapshot.files.filter(prune_all(snapshot, request.predicates))
+    return snapshot.files.filter(reduce(pc.or_, (prune_all(snapshot, predicates) for predicates in reads)))
 
 
 def _facts(attempt: Attempt, files: pa.Table, *, fills_identities: bool) -> Facts:
@@ -243,6 +279,7 @@ def _facts(attempt: Attempt, files: pa.Table, *, fills_identities: bool) -> Fact
         changes_rows=_changes_rows(request),
         inserts=bool(request.not_matched),
         not_matched_by_source=bool(request.not_matched_by_source),
+        by_source_files=_selected(attempt.snapshot, _by_source_reads(request)).num_rows,
         fills_identities=fills_identities,
         has_keys=bool(usable(request.keys)),
         may_rewrite=_changes_rows(request) and not attempt.writes_vectors and not request.message.runs_python,
@@ -275,9 +312,7 @@ def _with_cached_source(attempt: Attempt, plan: _Plan) -> _Plan:
         return plan
     keys = _read_keys(attempt.statement, plan.source, attempt.request.keys, True)
     assert keys is not None
-    predicates = [*attempt.request.predicates, *keys.predicates]
-    files = attempt.snapshot.files.filter(prune_all(attempt.snapshot, predicates))
-    return replace(plan, keys=keys, files=files, counts_source=False)
+    return replace(plan, keys=keys, files=_files(attempt, keys), counts_source=False)
 
 
 def _changes_rows(request: DmlRequest) -> bool:
@@ -375,18 +410,22 @@ def _inserts_later(attempt: Attempt, plan: _Plan, job: Job) -> bool:
 
 
 def _note_reads(attempt: Attempt, plan: _Plan, job: Job, inserts_later: bool) -> None:
-    """Note the rows the result depends on: those with the source's keys, where these are known."""
+    """Note the rows the result depends on: those with the source's keys, where these are known, and those that a clause
+    WHEN NOT MATCHED BY SOURCE selects.
+    """
     request, strategy = attempt.request, plan.strategy
-    predicates = [*request.predicates, *(plan.keys.predicates if plan.keys else ())]
     cached = plan.source if strategy.inserts is Inserts.FROM_CACHE else None
     if strategy.inserts_apart:
         are_noted = inserts_later
     else:
-        are_noted = plan.notes_all_keys and (bool(request.not_matched) or bool(job.replaced))
+        has_match = any(job.actions.get(number) for number in range(len(request.matched)))
+        are_noted = plan.notes_all_keys and (bool(request.not_matched) or has_match)
     if plan.exact and (cached is not None or are_noted):
-        attempt.txn.read_keys(key_reads(attempt, plan.exact, cached), predicates)
+        may_match = [*request.predicates, *(plan.keys.predicates if plan.keys else ())]
+        attempt.txn.read_keys(key_reads(attempt, plan.exact, cached), may_match)
+        note_reads(attempt, *_by_source_reads(request))
     else:
-        note_reads(attempt, [] if request.not_matched_by_source else predicates)
+        note_reads(attempt, *_reads(request, plan.keys))
 
 
 def _end(attempt: Attempt, plan: _Plan, jobs: Sequence[Job], effect: Effect, scan_time: int) -> CommitAnswer:

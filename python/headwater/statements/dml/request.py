@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import structs
 
-from headwater.bridge.messages.change import ChangeClause, ChangeRequest
+from headwater.bridge.messages.change import ChangeClause, ChangeRequest, Conjunct
 from headwater.protocol.types import parse_schema
 from headwater.pruning.predicates import Predicate, decode
 from headwater.statements.internal_names import InternalNames
@@ -29,6 +29,8 @@ class Clause:
     :param condition: the number of its condition, None if it has none.
     :param values: the numbers of the new values, one for each column of the target; none for a delete.
     :param assigned: the columns the statement gave a value, in lower case.
+    :param predicates: of a WHEN NOT MATCHED BY SOURCE clause, what is true for every row it acts on; none if it may act
+        on any row.
     """
 
     kind: str
@@ -36,6 +38,7 @@ class Clause:
     condition_text: str | None = None
     values: Sequence[int] = ()
     assigned: frozenset[str] = frozenset()
+    predicates: Sequence[Predicate] = ()
 
     @staticmethod
     def of(clause: ChangeClause) -> Clause:
@@ -45,7 +48,12 @@ class Clause:
             clause.condition_text,
             clause.values,
             frozenset(name.lower() for name in clause.assigned),
+            _over_target(clause.conjuncts),
         )
+
+
+def _over_target(conjuncts: Sequence[Conjunct]) -> Sequence[Predicate]:
+    return [decode(conjunct.target) for conjunct in conjuncts if conjunct.target is not None]
 
 
 @dataclass(frozen=True)
@@ -101,7 +109,7 @@ class DmlRequest:
     @cached_property
     def predicates(self) -> Sequence[Predicate]:
         """Those conjuncts of the condition that are over a row of the target alone."""
-        return [decode(c.target) for c in self.message.conjuncts if c.target is not None]
+        return _over_target(self.message.conjuncts)
 
     @property
     def exact(self) -> bool:

@@ -76,7 +76,7 @@ ONE_TASK_REWRITE = Strategy(
 JOIN = Strategy("join", "one join applies all clauses")
 JOIN_REWRITE = Strategy(
     "join, unchanged rows included",
-    "WHEN NOT MATCHED BY SOURCE reads all files, which are small enough to be rewritten at once",
+    "WHEN NOT MATCHED BY SOURCE reads files that are small enough to be rewritten at once",
     otherwise=JOIN,
 )
 BROADCAST_ANTI_JOIN = Strategy(
@@ -144,12 +144,14 @@ class Needed(Enum):
 class Facts:
     """What is known of a MERGE. Sizes are in bytes.
 
-    :param target_files: files that may have matches by the condition's own predicates; ``target_bytes``: their size.
+    :param target_files: files that may have matches by the condition's own predicates, or rows that a clause WHEN NOT
+        MATCHED BY SOURCE selects; ``target_bytes``: their size.
     :param source_bytes: an estimate before Spark optimises, at least what the source may multiply to; None without a
         source.
     :param source_is_scan: whether the source only reads files, so that it may be read again.
     :param changes_rows: whether there are clauses that update or delete rows.
-    :param not_matched_by_source: whether there are clauses of that kind, which read every file.
+    :param not_matched_by_source: whether there are clauses of that kind; ``by_source_files``: files with rows that they
+        may select, which are read whatever the source's keys are.
     :param fills_identities: whether inserts leave identity columns to be filled in.
     :param has_keys: whether the condition has keys of the source by which files are pruned.
     :param may_rewrite: whether the join's job may write unchanged rows: without deletion vectors and Python functions.
@@ -158,7 +160,7 @@ class Facts:
     :param deletes_each_once: whether change data has a row once that several rows of the source delete.
     :param small_target_bytes: the largest target that is joined at once.
     :param source_is_small: whether the source may be broadcast; None if that is not known yet.
-    :param bytes_left: size of the files that may have matches by the source's keys; None where these were not read.
+    :param bytes_left: size of the files that are left to be read by the source's keys; None where these were not read.
     """
 
     target_files: int
@@ -169,6 +171,7 @@ class Facts:
     changes_rows: bool = True
     inserts: bool = True
     not_matched_by_source: bool = False
+    by_source_files: int = 0
     fills_identities: bool = False
     has_keys: bool = True
     may_rewrite: bool = True
@@ -182,21 +185,30 @@ class Facts:
     @property
     def keys_prune(self) -> bool:
         """Whether the source's keys can leave fewer files to be read."""
-        return self.has_keys and not self.not_matched_by_source and self.target_files > 1
+        return self.has_keys and self.by_source_files < self.target_files and self.target_files > 1
+
+    @property
+    def rewrites_files_left(self) -> bool:
+        """Whether the files are few enough bytes to be rewritten by the join's job, though not all may change."""
+        return (
+            self.not_matched_by_source
+            and self.may_rewrite
+            and (self.bytes_left is not None or not self.keys_prune)
+            and (self.target_bytes if self.bytes_left is None else self.bytes_left) <= SMALL_REWRITE_BYTES
+        )
 
 
 def choose(facts: Facts) -> Strategy | Needed:
     """The strategy, or the fact it takes to choose one."""
-    if not facts.fills_identities:
-        if facts.target_bytes <= facts.small_target_bytes:
-            return _of_small_target(facts)
-        if facts.not_matched_by_source and facts.may_rewrite and facts.target_bytes <= SMALL_REWRITE_BYTES:
-            return JOIN_REWRITE
+    if not facts.fills_identities and facts.target_bytes <= facts.small_target_bytes:
+        return _of_small_target(facts)
     if facts.keys_prune and facts.source_is_scan:
         if facts.bytes_left is None:
             return Needed.SOURCE_KEYS
         if not facts.fills_identities and facts.bytes_left <= facts.small_target_bytes:
             return _of_few_files(facts)
+    if not facts.fills_identities and facts.rewrites_files_left:
+        return JOIN_REWRITE
     return _of_large_target(facts)
 
 

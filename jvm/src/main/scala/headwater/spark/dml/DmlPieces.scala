@@ -69,12 +69,13 @@ final case class DmlPieces(
     conditionDeterministic = condition.forall(isStable),
     conditionText = written.condition.map(text),
     conditionColumns = condition.toSeq.flatMap(_.references.filter(target.outputSet.contains)).map(_.name),
-    conjuncts = condition.toSeq.flatMap(conjuncts).map(describe(context, _)),
+    conjuncts = parts(context, condition),
     runsPython = runsPython,
     readsTargetElsewhere = readsElsewhere(table),
     matched = matched.zip(written.matched).map(describe(context, _)),
     notMatched = notMatched.zip(written.notMatched).map(describe(context, _)),
-    notMatchedBySource = notMatchedBySource.zip(written.notMatchedBySource).map(describe(context, _)))(statement)
+    notMatchedBySource = notMatchedBySource.zip(written.notMatchedBySource)
+      .map(c => describe(context, c).copy(conjuncts = parts(context, c._1.condition))))(statement)
 
   private def expressions: Seq[Expression] =
     condition.toSeq ++ (matched ++ notMatched ++ notMatchedBySource).flatMap(clause => clause.condition ++ clause.values)
@@ -124,6 +125,9 @@ final case class DmlPieces(
       values = fixed.values.map(context.addExpression),
       assigned = fixed.assigned)
   }
+
+  private def parts(context: StatementContext, condition: Option[Expression]): Seq[Conjunct] =
+    condition.toSeq.flatMap(conjuncts).map(describe(context, _))
 
   private def conjuncts(condition: Expression): Seq[Expression] = condition match {
     case And(left, right) => conjuncts(left) ++ conjuncts(right)

@@ -5,16 +5,17 @@ package headwater.spark.bridge.messages
 import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.bridge.wire.{Call, FromJson, Message}
 
+final case class KeyEquality(column: String, value: Int, `type`: String) extends Message
+
+final case class Conjunct(target: Option[JsonNode] = None, key: Option[KeyEquality] = None) extends Message
+
 final case class ChangeClause(
     kind: String,
     condition: Option[Int] = None,
     conditionText: Option[String] = None,
     values: Seq[Int] = Nil,
-    assigned: Seq[String] = Nil) extends Message
-
-final case class KeyEquality(column: String, value: Int, `type`: String) extends Message
-
-final case class Conjunct(target: Option[JsonNode] = None, key: Option[KeyEquality] = None) extends Message
+    assigned: Seq[String] = Nil,
+    conjuncts: Seq[Conjunct] = Nil) extends Message
 
 final case class ChangeRequest(
     table: String,
