@@ -238,7 +238,7 @@ def test_a_full_disk_where_files_are_copied_and_converted(spark, rows, fails, sm
 
 
 def test_statements_of_other_systems(spark, fails, names) -> None:
-    for statement in ("COPY INTO {t} FROM '/x'", "FSCK REPAIR TABLE {t}", "CACHE SELECT * FROM {t}", "UNDROP TABLE t"):
+    for statement in ("COPY INTO {t} FROM '/x'", "CACHE SELECT * FROM {t}", "UNDROP TABLE t"):
         with fails("DELTA_OPERATION_NOT_ALLOWED"):
             spark.sql(statement.format(**names))
     with fails("DELTA_OPERATION_NOT_ALLOWED", "COPY INTO"):

@@ -260,6 +260,31 @@ def test_what_is_vacuumed(text, table, arguments):
 
 
 @pytest.mark.parametrize(
+    ("text", "table", "dry_run"),
+    [
+        ("FSCK REPAIR TABLE t", "t", False),
+        ("fsck repair table a.`b c` dry run;", "a.`b c`", True),
+        ("FSCK REPAIR TABLE '/a b' DRY RUN", "'/a b'", True),
+        ("FSCK REPAIR TABLE dry DRY RUN", "dry", True),
+        ("FSCK REPAIR TABLE delta.`/x`", "delta.`/x`", False),
+        ("FSCK REPAIR TABLE IDENTIFIER(:t)", "IDENTIFIER(:t)", False),
+    ],
+)
+def test_what_is_repaired(text, table, dry_run):
+    found = parsed(text)
+    assert (found["command"], found["table"], found["mayCommit"]) == ("fsck", table, True)
+    assert found["arguments"].get("dryRun", False) == dry_run
+
+
+@pytest.mark.parametrize(
+    "rest", ["METADATA ONLY", "VERIFY ALL FILES DRY RUN", "DRY RUN DRY RUN", "DRY", "VERSION AS OF 1", "WHERE a = 1"]
+)
+def test_fsck_says_how_it_is_written(rest):
+    with pytest.raises(HeadwaterError, match=r"FSCK is written FSCK REPAIR TABLE t \[DRY RUN\]"):
+        parsed(f"FSCK REPAIR TABLE t {rest}")
+
+
+@pytest.mark.parametrize(
     "text",
     ["VACUUM t FULL LITE", "VACUUM t RETAIN HOURS", "VACUUM t RETAIN 3", "VACUUM t DRY RUN DRY RUN", "VACUUM TABLE t"],
 )

@@ -96,6 +96,7 @@ _TEXTS = {
     "REORG TABLE t APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = 2))": "upgrade_uniform",
     "CREATE TABLE t SHALLOW CLONE s": "clone",
     "VACUUM t": "vacuum",
+    "FSCK REPAIR TABLE t": "fsck",
     "DESCRIBE HISTORY t": "describe_history",
     "DESCRIBE DETAIL t": "describe_detail",
     "DESCRIBE HEALTH t": "describe_health",

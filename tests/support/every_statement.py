@@ -178,6 +178,8 @@ BY_PATH: dict[str, tuple[str, Request]] = {
     "vacuum dry run": ("vacuum", {"name": "t", "arguments": {"dryRun": True}}),
     "vacuum lite": ("vacuum", {"name": "t", "arguments": {"mode": "lite"}}),
     "vacuum": ("vacuum", {"name": "t", "arguments": {}}),
+    "fsck dry run": ("fsck", {"name": "t", "arguments": {"dryRun": True}}),
+    "fsck": ("fsck", {"name": "t", "arguments": {}}),
     "generate": ("generate", {"name": "t", "arguments": {"mode": "symlink_format_manifest"}}),
     "set property": ("alter_table", {"name": "t", "changes": [{"kind": "set_property", "key": "k", "value": "v"}]}),
     "track rows": (

@@ -26,7 +26,7 @@ import uuid
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from headwater import __version__
 from headwater.basics import clock, versions
@@ -51,6 +51,8 @@ _HANDLER_SECONDS = 60
 #: How far two clocks may be apart before a person should know, in milliseconds.
 _CLOCKS_APART = 5_000
 _RELEASED = 1_735_689_600_000  # 2025-01-01: no clock that is right is before it
+#: The most files of a table that are looked for: each may be a request to the store.
+_MOST_FILES = 10_000
 #: File systems over an object store, whose links and exclusive creates are not those of the store.
 _OVER_OBJECTS = re.compile(r"fuse\.(s3fs|gcsfuse|goofys|rclone|mount-s3|blobfuse2?|geesefs|juicefs)")
 _SCHEMES = {
@@ -547,6 +549,24 @@ def _version(name: str) -> re.Match[str] | None:
     return re.search(r"-(\d[\w.]*)\.jar$", name)
 
 
+def _files(snapshot: Any) -> Finding | None:
+    """Whether the table's files are there; None if that would take long."""
+    from headwater.basics.amounts import plural
+    from headwater.log.lost_files import missing_files, named_files, root_of
+
+    paths = [path for path in named_files(snapshot).paths() if root_of(path) == root_of(snapshot.table_path)]
+    if len(paths) > _MOST_FILES:
+        return None
+    try:
+        missing = missing_files(paths, lambda path: snapshot.store)
+    except OSError as error:
+        return Finding("files", WARNING, f"whether the table's files are there is not known: {error}")
+    if not missing:
+        return Finding("files", OK, "all files of the newest version are there")
+    advice = "Restore them. FSCK REPAIR TABLE … DRY RUN lists the entries; without DRY RUN, it removes them."
+    return Finding("files", WRONG, f"missing: {plural(len(missing), 'file')}, such as {min(missing)}", advice)
+
+
 def _table(path: str) -> Iterator[Finding]:
     """Whether there is a table, whether it can be read, and whether its times are those of this clock."""
     from headwater.basics.amounts import plural
@@ -558,6 +578,7 @@ def _table(path: str) -> Iterator[Finding]:
         with reached(path) as place:
             snapshot = load_snapshot(place.path, place.store)
             ahead = snapshot.timestamp - clock.milliseconds()
+            files = _files(snapshot)
     except HeadwaterError as error:
         if error.condition in ("DELTA_TABLE_NOT_FOUND", "DELTA_EMPTY_DIRECTORY"):
             yield Finding("table", NOTE, f"there is no table at {path} yet")
@@ -569,6 +590,8 @@ def _table(path: str) -> Iterator[Finding]:
             yield Finding("table", WRONG, f"[{error.condition}] {error.text}")
         return
     yield Finding("table", OK, f"version {snapshot.version}, {plural(snapshot.num_files, 'file')}")
+    if files is not None:
+        yield files
     if ahead > _CLOCKS_APART:
         advice = "Set the clocks of the machines that write it by NTP."
         yield Finding("table", WARNING, f"its newest version is {ahead / 1000:.0f} s ahead of this clock", advice)

@@ -39,12 +39,6 @@ _STATEMENTS = (
         "A stream over the folder with trigger(availableNow=True) loads each file once. For a single load, use INSERT "
         "INTO <table> SELECT … FROM parquet.`/files`, or csv, json and so on.",
     ),
-    _of(
-        "FSCK REPAIR TABLE <table>",
-        "FSCK REPAIR TABLE",
-        "Set spark.sql.files.ignoreMissingFiles=true to read the table without its missing files, and write the "
-        "remaining rows to a new table.",
-    ),
     _of("CACHE SELECT", "CACHE SELECT", "Use CACHE TABLE <name> AS SELECT …, and query that name."),
     _of(
         "UNDROP (TABLE|MATERIALIZED VIEW|SCHEMA|VIEW|VOLUME) [WITH ID] <table>",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -129,6 +129,18 @@ def _text(name: str, default: str, meaning: str) -> Setting[str | None]:
 def _choice(name: str, default: str, other: str, meaning: str) -> Setting[str]:
     """One of two words; whatever is not the other is the default."""
     return _setting(name, default, meaning, lambda text: other if text.lower() == other else default, default)
+
+
+def _one_of(name: str, default: str, others: Sequence[str], meaning: str) -> Setting[str]:
+    """One of some words, in lower case; whatever is none of them is refused."""
+    words = {word.lower() for word in (default, *others)}
+    return _parsed(
+        name,
+        default,
+        meaning,
+        _checked(lambda text: text.strip().lower(), words.__contains__),
+        f"one of {', '.join((default, *others))}",
+    )
 
 
 def _whole_number(text: str) -> int:
@@ -419,6 +431,21 @@ VACUUM_CHECKS_RETENTION = _flag(
     "true",
     "VACUUM refuses to retain files for less than `delta.deletedFileRetentionDuration`; without the check, it may "
     "delete what running statements need",
+)
+FSCK_MOST_ROWS = _whole(f"{_DELTA}.fsck.maxNumEntriesInResult", "1000", "the most rows that FSCK REPAIR TABLE returns")
+FSCK_LOST_VECTORS = _one_of(
+    "spark.headwater.fsck.missingVectors",
+    "error",
+    ("removeFile", "removeVector"),
+    "what FSCK REPAIR TABLE does with a data file whose deletion vector is missing: nothing, and fail (`error`); "
+    "remove it with all of its rows (`removeFile`); keep it, so that its deleted rows come back (`removeVector`)",
+)
+FSCK_LOST_FOLDERS = _one_of(
+    "spark.headwater.fsck.missingFolders",
+    "error",
+    ("remove",),
+    "what FSCK REPAIR TABLE does with the files of a folder elsewhere that is empty or missing: nothing, and fail "
+    "(`error`); remove them (`remove`)",
 )
 _topic("Definitions of tables")
 UNENFORCED_NOT_NULL = _flag(

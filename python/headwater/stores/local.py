@@ -135,7 +135,15 @@ class LocalStore(Store):
         _sync_directory(os.path.dirname(path))
 
     def exists(self, path: str) -> bool:
-        return os.path.exists(path)
+        try:
+            os.stat(path)
+        except (FileNotFoundError, NotADirectoryError, ValueError):
+            return False
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                return False
+            raise  # a directory that may not be entered, or a share that is gone, says nothing about the file
+        return True
 
     def missing(self, paths: Sequence[str]) -> list[str]:
         """As :meth:`Store.missing`; directories of many of the paths are listed."""
@@ -143,7 +151,7 @@ class LocalStore(Store):
         for directory, names in by_directory(paths).items():
             if len(names) >= _LISTED_RATHER:
                 there.update(f"{directory}/{name}" for name in self._names(directory, _MOST_OTHERS * len(names)))
-        return [path for path in paths if path not in there and not os.path.exists(path)]
+        return [path for path in paths if path not in there and not self.exists(path)]
 
     @staticmethod
     def _names(directory: str, most: int) -> list[str]:

@@ -15,11 +15,13 @@ from typer.testing import CliRunner
 from headwater.basics.errors import HeadwaterError
 from headwater.cli import main as cli
 from headwater.log.checkpoint_writing import write_checkpoint
+from headwater.log.deletion_vectors import absolute_location
 from headwater.protocol.actions import AddFile, DeletionVector, Protocol
 from headwater.statements.maintenance.findings import findings
 from headwater.statements.maintenance.health import HEALTH_SCHEMA, SECTIONS, by_section, health
 from headwater.statements.maintenance.layouts import Settings
 from headwater.statements.reads.loading import describe
+from headwater.stores import LocalStore
 from support.commits import add_file, commit, create, newest, remove_file, write_commit
 from support.recording_statement import RecordingStatement
 from support.requests import alter_table, called
@@ -42,8 +44,12 @@ def of(path, *conditions, settings=None):
 
 @pytest.fixture
 def path(tmp_path):
-    """Two small files, a large one, and a large one with 4 of 10 rows deleted. No data file is there."""
+    """Two small files, a large one, and a large one with 4 of 10 rows deleted. They are empty, as nobody reads them."""
     create(str(tmp_path), protocol=VECTORS)
+    vector = absolute_location(VECTOR, str(tmp_path))
+    os.mkdir(os.path.dirname(vector))
+    for file in (*(tmp_path / name for name in "abcd"), Path(vector)):
+        file.touch()
     commit(tmp_path, add_file("a", 0, 9), add_file("b", 10, 19))
     commit(tmp_path, large("c", 5, 14), large("d", 30, 39, vector=VECTOR))
     return tmp_path
@@ -61,8 +67,22 @@ def test_files_and_rows(path):
         "smallBytes": 200,
         "smallerThan": 1 << 30,
         "partitions": 1,
+        "missingFiles": 0,
     }
     assert found["rows"] == {"rows": 36, "deletedRows": 4, "filesWithDeletedRows": 1, "filesWithoutStatistics": 0}
+
+
+def test_files_that_are_missing_are_found_with_the_statement_that_lists_them(path, monkeypatch):
+    (path / "a").unlink()
+    Path(absolute_location(VECTOR, str(path))).unlink()
+    assert of(path)["files"]["missingFiles"] == 2
+    first = findings(of(path), "t")[0]
+    assert (first.level, first.name) == ("warning", "missingFiles")
+    assert "2 files that the table names are missing" in first.text
+    assert "FSCK REPAIR TABLE t DRY RUN" in first.text
+    # Of a file system that fails, nothing is said.
+    monkeypatch.setattr(LocalStore, "exists", lambda store, path: os.stat("/dev/null/x"))
+    assert of(path)["files"]["missingFiles"] is None
 
 
 def test_what_optimize_would_do(path):

@@ -1,4 +1,6 @@
-"""Messages of maintenance statements: OPTIMIZE, REORG, GENERATE, ANALYZE, RESTORE, VACUUM and DESCRIBE HEALTH."""
+"""Messages of maintenance statements: OPTIMIZE, REORG, GENERATE, ANALYZE, RESTORE, VACUUM, FSCK REPAIR TABLE and
+DESCRIBE HEALTH.
+"""
 
 from __future__ import annotations
 
@@ -142,3 +144,15 @@ class VacuumRequest(ParsedChangeRequest, kw_only=True):
     """VACUUM."""
 
     arguments: VacuumArguments
+
+
+class FsckArguments(PassedOn, kw_only=True):
+    """What FSCK REPAIR TABLE is asked beside its table."""
+
+    dry_run: bool = False
+
+
+class FsckRequest(ParsedChangeRequest, kw_only=True):
+    """FSCK REPAIR TABLE."""
+
+    arguments: FsckArguments

@@ -16,6 +16,7 @@ from headwater.sql.grammar import (
     clone,
     convert,
     describe,
+    fsck,
     generate,
     optimize,
     reorg,
@@ -53,6 +54,7 @@ GRAMMARS: Mapping[str, Grammar] = {
     "reorg": Grammar(reorg.parse),
     "clone": Grammar(clone.parse),
     "vacuum": Grammar(vacuum.parse),
+    "fsck": Grammar(fsck.parse),
     "constraints": Grammar(alter.parse_constraints, until=WITH_CONSTRAINTS),
 }
 

@@ -26,6 +26,7 @@ _STATEMENTS = {
     "deletedRows": "REORG TABLE {} APPLY (PURGE)",
     "statistics": "ANALYZE TABLE {} COMPUTE DELTA STATISTICS",
     "vacuum": "VACUUM {}",
+    "missingFiles": "FSCK REPAIR TABLE {} DRY RUN",
 }
 
 
@@ -80,6 +81,15 @@ def _files(sections: _Sections, table: str) -> Iterator[Finding]:
     rewritten = f"{plural(removed, 'file')} ({size_text(would['bytesRead'])})"
     text += f": {statement('smallFiles', table)} rewrites {rewritten} as {added:,}."
     yield Finding(_level(removed - added >= _MANY_SMALL_FILES), "smallFiles", text)
+
+
+def _missing(sections: _Sections, table: str) -> Iterator[Finding]:
+    count = sections["files"].get("missingFiles")
+    if count:
+        are = "is" if count == 1 else "are"
+        text = f"{plural(count, 'file')} that the table names {are} missing, so reads fail. Restore what has a backup; "
+        text += f"{statement('missingFiles', table)} lists the entries, and without DRY RUN it removes them."
+        yield Finding("warning", "missingFiles", text)
 
 
 def _partitions(sections: _Sections, table: str) -> Iterator[Finding]:
@@ -157,6 +167,7 @@ def _skipping(sections: _Sections, table: str) -> Iterator[Finding]:
 
 
 _RULES: Iterable[Callable[[_Sections, str], Iterator[Finding]]] = (
+    _missing,
     _iceberg,
     _statistics,
     _files,

@@ -2,13 +2,15 @@
 
 Owns the figures: files and rows, layout, what predicates read, the log, and what OPTIMIZE and VACUUM would do. What
 they mean says :mod:`headwater.statements.maintenance.findings`.
-Promises: they come from the log alone, no data file is looked at, and :func:`health` needs neither Spark nor a JVM.
+Promises: they come from the log alone, and :func:`health` needs neither Spark nor a JVM. No data file is read; whether
+all are there is looked up for a local table, where that is cheap.
 So VACUUM's figures are those of files that commits removed: without files that were never committed, and with those
 that another engine's VACUUM has deleted already, if it left no note in the log.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -24,6 +26,7 @@ from headwater.iceberg import registration
 from headwater.iceberg.standing import standing
 from headwater.log.files_elsewhere import lie_elsewhere
 from headwater.log.history import format_timestamp, last_version_at
+from headwater.log.lost_files import missing_files, named_files, root_of
 from headwater.log.segment import LogListing, sort_files
 from headwater.log.snapshot import Snapshot
 from headwater.log.vacuum import needed_files, removed_between, unreferenced, without_links
@@ -105,6 +108,7 @@ def health(snapshot: Snapshot, settings: Settings, conditions: Sequence[str] = (
     facts = [Fact("table", None, name, value) for name, value in _table(snapshot).items()]
     facts += [Fact("files", None, name, value) for name, value in file_figures(snapshot, files, settings).items()]
     facts.append(Fact("files", None, "partitions", len(set(map(partition_of, files["partition_values"].to_pylist())))))
+    facts.append(Fact("files", None, "missingFiles", _missing(snapshot)))
     facts += [Fact("rows", None, name, value) for name, value in _rows(snapshot, files).items()]
     facts += [Fact("clustering", None, name, value) for name, value in clustering_figures(snapshot, files).items()]
     for path, depth in depths(snapshot, columns_with_bounds(snapshot)).items():
@@ -146,6 +150,18 @@ def file_figures(snapshot: Snapshot, files: pa.Table, settings: Settings) -> dic
         "smallBytes": _sum(small),
         "smallerThan": settings.min_file_size,
     }
+
+
+def _missing(snapshot: Snapshot) -> int | None:
+    """How many data files and files of deletion vectors are missing; None if that was not looked up, or if the file
+    system failed.
+    """
+    if not snapshot.store.is_local:
+        return None
+    paths = [path for path in named_files(snapshot).paths() if not root_of(path)]
+    with contextlib.suppress(OSError):
+        return len(missing_files(paths, lambda path: snapshot.store))
+    return None
 
 
 def _rows(snapshot: Snapshot, files: pa.Table) -> dict[str, Any]:
