@@ -64,6 +64,7 @@ def work(spark: SparkSession, directory: Path) -> None:
     assert rows(f"DESCRIBE DETAIL {table}")[0][0] == "delta"
     assert "table" in {row[0] for row in rows(f"DESCRIBE HEALTH {table}")}
     rows(f"ANALYZE TABLE {table} COMPUTE DELTA STATISTICS")
+    assert rows(f"FSCK REPAIR TABLE {table}") == []
     define(rows, directory)
     insert(rows)
     write_frames(spark, rows)

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from headwater.basics import versions
 from headwater.cli import doctor, launch
 from headwater.cli import main as cli
+from support.commits import add_file, commit, create
 from support.paths import TESTS
 
 
@@ -228,6 +229,23 @@ def test_clocks(tmp_path, monkeypatch):
     assert states("clock") == ["warning"]
     monkeypatch.setattr(doctor.clock, "milliseconds", lambda: 0)
     assert states("clock") == ["wrong"]
+
+
+def test_files_that_are_missing(tmp_path, monkeypatch):
+    def found():
+        return [(each.state, each.found, each.advice) for each in doctor._table(str(path)) if each.check == "files"]
+
+    path = tmp_path / "t"
+    create(str(path))
+    commit(path, add_file("a"), add_file("b"))
+    (path / "a").touch()
+    ((state, text, advice),) = found()
+    assert (state, text) == ("wrong", f"missing: 1 file, such as {path}/b")
+    assert "FSCK REPAIR TABLE" in advice
+    (path / "b").touch()
+    assert found() == [("ok", "all files of the newest version are there", None)]
+    monkeypatch.setattr(doctor, "_MOST_FILES", 1)
+    assert found() == []
 
 
 def test_a_damaged_table(tmp_path):

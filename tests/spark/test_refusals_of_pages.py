@@ -47,6 +47,12 @@ REFUSALS = [
         "SELECT * FROM table_changes('{t}', 1)",
     ),
     _refusal(
+        "`METADATA ONLY` and `VERIFY …`, are refused",
+        "PARSE_SYNTAX_ERROR",
+        _PLAIN,
+        "FSCK REPAIR TABLE {t} METADATA ONLY",
+    ),
+    _refusal(
         "other characters that are refused without it",
         "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES",
         "CREATE TABLE {t} (`a b` INT) USING delta",
@@ -258,6 +264,9 @@ HELD_BY = {
         "stores/test_vended_credentials.py::test_credentials_are_replaced_before_and_when_they_expire"
     ),
     "refuses the token as wrong": "spark/test_unity_catalog.py::test_a_token_is_in_no_text",
+    "A table with `delta.appendOnly` is refused": (
+        "statements/maintenance/test_fsck.py::test_a_table_that_only_takes_appends_keeps_its_entries"
+    ),
     "hook can refuse a commit": "statements/running/test_hooks.py::test_a_veto_by_property_and_by_setting",
     "A refused statement fails with `HEADWATER_COMMIT": "bridge/test_hooks.py::test_a_table_names_hooks",
     "but does not exist or cannot be imported": (

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.stores import store_for
 from support.managed_tables import TOKEN
 from support.unity_server import UnityModel, serving
 
@@ -104,6 +105,18 @@ def test_rows_of_queries_and_data_frames(model, spark, rows):
     spark.sql("INSERT INTO unity.s.l SELECT * FROM unity.s.c")
     assert rows("SELECT count(*) FROM unity.s.l") == [(2,)]
     assert len({entry(model, name).id for name in "tcl"}) == 3
+
+
+def test_missing_files_of_a_managed_table_are_removed_by_its_catalog(model, spark, rows):
+    spark.sql("CREATE TABLE unity.s.t USING delta AS SELECT id FROM range(0, 4, 1, 1)")
+    spark.sql("INSERT INTO unity.s.t VALUES (9)")
+    (lost,) = (row[0] for row in rows("SELECT _metadata.file_path FROM unity.s.t WHERE id = 9"))
+    Path(store_for(lost)[1]).unlink()
+    assert len(rows("FSCK REPAIR TABLE unity.s.t DRY RUN")) == 1
+    assert entry(model).latest == 1
+    assert len(rows("FSCK REPAIR TABLE unity.s.t")) == 1
+    assert entry(model).latest == 2
+    assert rows("SELECT id FROM unity.s.t ORDER BY id") == [(0,), (1,), (2,), (3,)]
 
 
 def test_a_copy_outside_of_the_catalog_is_a_table_of_its_own(model, spark, rows, database):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from urllib.parse import quote
 
 import pytest
 
@@ -116,6 +117,26 @@ def test_what_cannot_be_used_is_said(s3, spark_process):
             assert connector in told["text"]
             for word in ("py4j", "Traceback", "\n\tat "):
                 assert word not in told["text"]
+
+
+def test_missing_objects_are_repaired_and_a_store_that_fails_is_not(s3, spark_process):
+    run, table = spark_process.sql, f"delta.`s3a://{s3.bucket}/a t`"
+    run(f"CREATE TABLE {table} (id INT, p STRING) USING delta PARTITIONED BY (p)")
+    run(f"INSERT INTO {table} VALUES (1, 'a b'), (2, 'c%d')")
+    objects = [path for path in s3.paths() if path.endswith(".parquet") and "_delta_log" not in path]
+    (lost,) = (path for path in objects if "p=a" in path)
+    assert s3.request("DELETE", f"/{s3.bucket}/{quote(lost)}")[0] == 204
+    for answer in ("deny", "fail"):
+        s3.rules({"path": r"\.parquet", "do": answer, "times": 100_000})
+        told = run(f"FSCK REPAIR TABLE {table}")
+        assert told["condition"] == "DELTA_FILE_ACCESS_FAILED", told
+    s3.rules()
+    ((shown, *rest),) = run(f"FSCK REPAIR TABLE {table} DRY RUN")
+    assert rest == [True, None, False]
+    assert lost.endswith(shown)
+    assert len(run(f"FSCK REPAIR TABLE {table}")) == 1
+    assert run(f"SELECT * FROM {table}") == [[2, "c%d"]]
+    assert run(f"DESCRIBE HISTORY {table}")[0][0] == 2
 
 
 def test_a_login_in_a_path_is_shown_to_nobody(s3, spark_process):

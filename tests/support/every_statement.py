@@ -109,10 +109,10 @@ class ObligingStatement(RecordingStatement):
 
 
 class _Row(dict):
-    """A row of a query: of what is not a time, there is nothing."""
+    """A row of a query: of what is not a time or a number, there is nothing."""
 
     def __missing__(self, name):
-        return []
+        return 0 if name.endswith("number") else []
 
 
 def _live(file) -> int:
