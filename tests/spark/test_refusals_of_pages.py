@@ -267,6 +267,9 @@ HELD_BY = {
     "A table with `delta.appendOnly` is refused": (
         "statements/maintenance/test_fsck.py::test_a_table_that_only_takes_appends_keeps_its_entries"
     ),
+    "A store that fails is an error": (
+        "statements/maintenance/test_fsck.py::test_a_store_that_fails_is_an_error_and_no_missing_file"
+    ),
     "hook can refuse a commit": "statements/running/test_hooks.py::test_a_veto_by_property_and_by_setting",
     "A refused statement fails with `HEADWATER_COMMIT": "bridge/test_hooks.py::test_a_table_names_hooks",
     "but does not exist or cannot be imported": (
