@@ -55,7 +55,7 @@ def test_statistics_answer_where_they_can(spark, database):
         ("c CHECK (rand() > 2)", "DELTA_UNSUPPORTED_CHECK_CONSTRAINT"),
         ("c CHECK (id IN (SELECT 1))", "DELTA_UNSUPPORTED_CHECK_CONSTRAINT"),
         ("c CHECK (sum(id) > 1)", "INVALID_WHERE_CONDITION"),
-        ("k PRIMARY KEY (id)", "DELTA_UNSUPPORTED_CONSTRAINT"),
+        ("k PRIMARY KEY (id)", "HEADWATER_INVALID_KEY"),
         ("k UNIQUE (id)", "DELTA_UNSUPPORTED_CONSTRAINT"),
     ],
 )

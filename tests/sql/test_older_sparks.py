@@ -70,6 +70,18 @@ CREATIONS = {
         "CREATE TABLE t (m MAP<STRING, ARRAY<INT>>, b INT) USING delta "
         "TBLPROPERTIES ('headwater.constraint.' = 'size(m) IN (1, 2)')"
     ),
+    "CREATE TABLE t (a INT PRIMARY KEY RELY NOT NULL, b INT CONSTRAINT f REFERENCES p(x)) USING delta": (
+        "CREATE TABLE t (a INT NOT NULL, b INT) USING delta TBLPROPERTIES ("
+        '\'headwater.declaredKey.0\' = \'{"references": [], "referenced": [], "kind": "primary_key", '
+        '"columns": ["a"], "rely": true}\', '
+        '\'headwater.declaredKey.1\' = \'{"references": ["p"], "referenced": ["x"], "kind": "foreign_key", '
+        '"columns": ["b"], "name": "f"}\')'
+    ),
+    "CREATE TABLE t (a INT, `b c` INT, CONSTRAINT k FOREIGN KEY (a, `b c`) REFERENCES x.y NOT ENFORCED) USING delta": (
+        "CREATE TABLE t (a INT, `b c` INT) USING delta TBLPROPERTIES ("
+        '\'headwater.declaredKey.0\' = \'{"references": ["x", "y"], "referenced": [], "kind": "foreign_key", '
+        '"columns": ["a", "b c"], "name": "k"}\')'
+    ),
     "CREATE TABLE t (a INT CHECK (b <> ')')) USING delta TBLPROPERTIES ('x' = 'y') COMMENT 'c'": (
         "CREATE TABLE t (a INT) USING delta "
         "TBLPROPERTIES ('headwater.constraint.' = 'b <> \\')\\'', 'x' = 'y') COMMENT 'c'"
@@ -78,7 +90,8 @@ CREATIONS = {
 NO_CREATIONS = (
     "CREATE TABLE t (a INT, CONSTRAINT c CHECK (a > 0)) USING parquet",
     "CREATE TABLE t (a INT, CONSTRAINT c CHECK (a > 0))",
-    "CREATE TABLE t (a INT, CONSTRAINT c PRIMARY KEY (a)) USING delta",
+    "CREATE TABLE t (a INT, CONSTRAINT c PRIMARY KEY (a + 1)) USING delta",
+    "CREATE TABLE t (a INT, FOREIGN KEY (a)) USING delta",
     "CREATE TABLE t (a INT, `check` INT COMMENT 'CHECK (a)') USING delta",
     "CREATE TABLE t USING delta AS SELECT 1 AS a",
     "CREATE TABLE t (a INT, CONSTRAINT c CHECK (a > 0) USING",
@@ -86,7 +99,7 @@ NO_CREATIONS = (
 
 
 @pytest.mark.parametrize("text", CREATIONS)
-def test_check_constraints_of_a_new_table_become_properties(text: str) -> None:
+def test_constraints_of_a_new_table_become_properties(text: str) -> None:
     assert for_spark(text, "4.0.5") == CREATIONS[text]
     assert for_spark(text, "4.1.0") is None
 
@@ -100,7 +113,7 @@ def test_constraints_are_added_and_dropped_by_commands() -> None:
     def asked(text: str, version: str = "4.0.1") -> object:
         return grammar.parse(text, version)
 
-    added = {"name": "c d", "expression": "a IN (1, 2) AND b <> ')'"}
+    added = {"kind": "check", "name": "c d", "expression": "a IN (1, 2) AND b <> ')'"}
     statement = "ALTER TABLE a.b ADD CONSTRAINT `c d` CHECK (a IN (1, 2) AND b <> ')');"
     assert asked(statement) == Parsed("add_constraint", "a.b", added)
     for words, if_exists in (("", False), ("if exists ", True)):
@@ -113,8 +126,18 @@ def test_constraints_are_added_and_dropped_by_commands() -> None:
         "ADD COLUMN a INT",
     ):
         assert asked(f"ALTER TABLE t {other}") is None
-    with pytest.raises(HeadwaterError, match="CONSTRAINT c PRIMARY KEY"):
-        asked("ALTER TABLE t ADD CONSTRAINT c PRIMARY KEY (a)")
+    primary = {"kind": "primary_key", "columns": ["a", "b"], "name": "c"}
+    assert asked("ALTER TABLE t ADD CONSTRAINT c PRIMARY KEY (a, b)") == Parsed("add_constraint", "t", primary)
+    foreign = {"kind": "foreign_key", "columns": ["a"], "references": ["p"], "rely": True}
+    assert asked("ALTER TABLE t ADD FOREIGN KEY (a) REFERENCES p RELY") == Parsed("add_constraint", "t", foreign)
+    assert asked("ALTER TABLE t ADD CONSTRAINT c PRIMARY KEY (a) MATCH FULL") is None
+    for words, cascade in (("RESTRICT", {}), ("CASCADE", {"cascade": True})):
+        dropped = {"name": "if", "ifExists": False, **cascade}
+        assert asked(f"ALTER TABLE t DROP CONSTRAINT if {words}") == Parsed("drop_constraint", "t", dropped)
+    with pytest.raises(HeadwaterError, match="CONSTRAINT c UNIQUE"):
+        asked("ALTER TABLE t ADD CONSTRAINT c UNIQUE (a)")
+    with pytest.raises(HeadwaterError, match="HEADWATER_KEY_ENFORCED"):
+        asked("ALTER TABLE t ADD CONSTRAINT c PRIMARY KEY (a) ENFORCED")
     named = asked("ALTER TABLE identifier(:t) DROP CONSTRAINT c")
     assert isinstance(named, Parsed)
     assert named.table == "identifier(:t)"

@@ -86,6 +86,7 @@ _TEXTS = {
     "ALTER TABLE t DROP FEATURE f": "drop_feature",
     "ALTER TABLE t ADD CONSTRAINT c CHECK (a > 1)": "add_constraint",
     "ALTER TABLE t DROP CONSTRAINT c": "drop_constraint",
+    "ALTER TABLE t DROP PRIMARY KEY": "drop_key",
     "ANALYZE TABLE t COMPUTE DELTA STATISTICS": "analyze_table",
     "GENERATE m FOR TABLE t": "generate",
     "RESTORE t TO VERSION AS OF 1": "restore",

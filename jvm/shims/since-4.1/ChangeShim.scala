@@ -5,7 +5,8 @@ import headwater.spark.bridge.messages.TableConstraint
 import org.apache.spark.sql.catalyst.plans.logical.{AddCheckConstraint, Filter, LogicalPlan}
 import org.apache.spark.sql.connector.catalog.{TableCatalogCapability, TableChange}
 import org.apache.spark.sql.connector.catalog.TableChange.{AddConstraint, DropConstraint, UpdateColumnDefaultValue}
-import org.apache.spark.sql.connector.catalog.constraints.{Check, Constraint}
+import org.apache.spark.sql.connector.catalog.constraints.{Check, Constraint, ForeignKey, PrimaryKey}
+import org.apache.spark.sql.connector.expressions.NamedReference
 
 /** What ALTER TABLE says about defaults and constraints. */
 object ChangeShim {
@@ -18,14 +19,27 @@ object ChangeShim {
   /** A change of constraints; None for another. */
   def constraint(change: TableChange): Option[DefinitionChange] = change match {
     case add: AddConstraint => Some(AddedConstraint(described(add.constraint)))
-    case drop: DropConstraint => Some(DroppedConstraint(drop.name, drop.ifExists))
+    case drop: DropConstraint => Some(DroppedConstraint(drop.name, drop.ifExists, cascade = drop.mode == DropConstraint.Mode.CASCADE))
     case _ => None
   }
 
   def described(constraint: Constraint): TableConstraint = constraint match {
     case check: Check => TableConstraint("check", Option(check.name()), Option(check.predicateSql()))
+    case key: PrimaryKey =>
+      TableConstraint(Keys.Primary, Option(key.name()), columns = names(key.columns), rely = key.rely)
+    case key: ForeignKey =>
+      val references = key.referencedTable.namespace.toSeq :+ key.referencedTable.name
+      TableConstraint(
+        Keys.Foreign,
+        Option(key.name()),
+        columns = names(key.columns),
+        references = references,
+        referenced = names(key.referencedColumns),
+        rely = key.rely)
     case other => TableConstraint(other.toDDL, Option(other.name()), None)
   }
+
+  private def names(columns: Array[NamedReference]): Seq[String] = columns.toSeq.map(_.fieldNames.mkString("."))
 
   /** Spark's plan of ADD CONSTRAINT … CHECK: the table, and the constraint. */
   object AddedCheck {

@@ -4,6 +4,7 @@ import java.util
 
 import scala.jdk.CollectionConverters._
 
+import headwater.spark.bridge.Json
 import headwater.spark.bridge.messages.TableConstraint
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.expressions.Transform
@@ -40,12 +41,16 @@ object StagingShim {
   /** How properties begin that are CHECK constraints: the handler writes them so (`headwater/sql/older_sparks.py`). */
   private val Constraint = "headwater.constraint."
 
+  /** And those that are keys. */
+  private val Key = "headwater.declaredKey."
+
   private[shims] def asked(columns: Array[Column], partitions: Array[Transform], properties: util.Map[String, String]): NewTable = {
-    val (constraints, others) = properties.asScala.toMap.partition(_._1.startsWith(Constraint))
+    val (constraints, rest) = properties.asScala.toMap.partition(_._1.startsWith(Constraint))
+    val (keys, others) = rest.partition(_._1.startsWith(Key))
     val checks = constraints.toSeq.map { case (key, condition) =>
       TableConstraint("check", Some(key.stripPrefix(Constraint)).filter(_.nonEmpty), Some(condition))
     }
-    NewTable(columns, partitions, others.asJava, checks)
+    NewTable(columns, partitions, others.asJava, checks ++ keys.toSeq.sorted.map(key => Json.read[TableConstraint](key._2)))
   }
 
   /** Asks a catalog for a new table. */

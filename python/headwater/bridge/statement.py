@@ -29,6 +29,7 @@ from headwater.bridge.messages.callbacks import (
     Footers,
     FootersQuestion,
     MatchingPartitions,
+    NamedTable,
     NotedKeys,
     ParquetFiles,
     ParquetFilesQuestion,
@@ -51,6 +52,8 @@ _COPIED_FILES = msgspec.json.Decoder(CopiedFiles)
 _MATCHING_PARTITIONS = msgspec.json.Decoder(MatchingPartitions)
 _FOOTERS = msgspec.json.Decoder(Footers)
 _SPARK_RUNS = msgspec.json.Decoder(list[SparkRun])
+_NAMED_TABLE = msgspec.json.Decoder(NamedTable)
+_NAMED_TABLES = msgspec.json.Decoder(list[NamedTable])
 _NOTED_KEYS = msgspec.json.Decoder(NotedKeys)
 _CHECKED_CONDITION = msgspec.json.Decoder(CheckedCondition)
 _CHANGE_REQUEST = msgspec.json.Decoder(ChangeRequest)
@@ -104,6 +107,8 @@ class StatementContext(Protocol):
     def tableChanged(self, table: str) -> None: ...
     def isNameTaken(self, created: str) -> bool: ...
     def registerTable(self, created: str) -> str | None: ...
+    def tableNamed(self, name: str) -> str: ...
+    def tablesBeside(self, name: str) -> str: ...
     def compactLater(self, table: str) -> None: ...
     def reach(self, table: str, options: str) -> None: ...
 
@@ -417,6 +422,16 @@ class Statement:
     def register_table(self, created: CreatedTable) -> str | None:
         """Have the session catalog make the entry of a table that is there now; the reason where it does not."""
         return self._context.registerTable(_json(created))
+
+    def table_named(self, name: Sequence[str]) -> NamedTable:
+        """The table of a name, as the session reads it: with its current catalog and namespace in front if they are
+        missing.
+        """
+        return _NAMED_TABLE.decode(self._context.tableNamed(json.dumps(list(name))))
+
+    def tables_beside(self, name: Sequence[str]) -> list[NamedTable]:
+        """The Delta tables of the namespace that a full name is in, those without keys left out."""
+        return _NAMED_TABLES.decode(self._context.tablesBeside(json.dumps(list(name))))
 
     def compact_later(self, table: str) -> None:
         """Have a table compacted in the background, by a call of its own; the statement does not wait for it."""

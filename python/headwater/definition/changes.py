@@ -20,7 +20,7 @@ from headwater.protocol.columns import Path
 from headwater.protocol.features import FEATURES, supported_features
 from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import StructType, schema_string
-from headwater.schema import mapping
+from headwater.schema import keys, mapping
 from headwater.schema.clustering import clustered_by
 from headwater.schema.identity import with_marks_of
 
@@ -179,6 +179,8 @@ def unmapped(before: TableDefinition) -> TableDefinition:
     after = changed(
         without_properties(before, FEATURES["columnMapping"].own_properties), schema_string=schema_string(schema)
     )
+    known = keys.copied(before, after.metadata.configuration)
+    after = changed(after, configuration=keys.bound(known, schema, by_physical=False))
     return after if columns is None else replace(after, clustering_domain=clustered_by(schema, columns))
 
 

@@ -26,7 +26,7 @@ from headwater.protocol.indexed_columns import check_statistics_columns, with_po
 from headwater.protocol.row_tracking import with_column_names
 from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import StructType, schema_string
-from headwater.schema import clustering, iceberg, manifests, mapping
+from headwater.schema import clustering, iceberg, keys, manifests, mapping
 from headwater.schema.checks import check_schema
 from headwater.schema.identity import check_identity_columns, with_marks_of
 
@@ -185,6 +185,22 @@ def _keep_marks(making: Making) -> None:
     making.schema = with_marks_of(making.schema, making.old.schema)
 
 
+# Keys
+
+
+def _bind_keys(making: Making) -> None:
+    """Keys follow their columns. Only where the same table has other names for them do physical names say which."""
+    follows = making.way in _ALTERS | Way.EVOLVE and making.old.maps_columns
+    making.configuration = keys.bound(making.configuration, making.schema, by_physical=follows)
+
+
+def _keep_keys(making: Making) -> None:
+    """Columns that take the place of those of a key have their names. Those of a primary key stay NOT NULL."""
+    known = [key for key in keys.keys(making.old) if all(making.schema.find(name) for name in key.columns)]
+    making.schema = keys.with_not_null(making.schema, known)
+    making.configuration = keys.without_keys(making.configuration) | keys.declared(making.schema, {}, known)
+
+
 # Clustering columns
 
 
@@ -262,9 +278,11 @@ RULES = (
     Rule(_keep_what_the_log_has, Way.REPLACE | _COPIES),
     Rule(_leave_lost_statistics_out, Way.OVERWRITE),
     Rule(_check_mode, Way.CONFIGURE),
+    Rule(_keep_keys, Way.SAVE | Way.OVERWRITE),
     Rule(_keep_ids, Way.SAVE | Way.OVERWRITE),
     Rule(_give_ids, _NEW | _WRITES | _ALTERS),
     Rule(_keep_highest_id, _COPIES),
+    Rule(_bind_keys, _DECLARED | _WRITES | _ALTERS),
     Rule(_keep_marks, _COPIES),
     Rule(lambda making: check_schema(*making.columns, "DATA"), _DECLARED),
     Rule(lambda making: check_schema(*making.columns), _WRITES | _ALTERS),

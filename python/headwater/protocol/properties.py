@@ -25,6 +25,8 @@ T = TypeVar("T")
 PREFIX = "delta."
 #: The name of a CHECK constraint follows it; the value is its condition, Spark SQL.
 CONSTRAINT_PREFIX = "delta.constraints."
+#: The name of a primary or foreign key, in lower case, follows it; the value is of :mod:`headwater.schema.keys`.
+KEY_PREFIX = "headwater.key."
 #: The name of a table feature follows it; the value asks for the feature.
 FEATURE_PREFIX = "delta.feature."
 #: Session settings that give new tables a property: what follows the prefix is the name without ``delta.``.
@@ -425,7 +427,7 @@ def normalize(properties: Mapping[str, str], *, allow_arbitrary: bool = False) -
     for name, value in properties.items():
         canonical = canonical_name(name, allow_arbitrary=allow_arbitrary)
         known = PROPERTIES.get(canonical)
-        if known is not None and not known.settable:
+        if (known is not None and not known.settable) or canonical.lower().startswith(KEY_PREFIX):
             raise HeadwaterError("DELTA_CANNOT_MODIFY_TABLE_PROPERTY", {"prop": canonical})
         validate(canonical, value)
         normal[canonical] = value

@@ -1,4 +1,4 @@
-"""CREATE TABLE with CHECK constraints for Spark 4.0, whose parser does not support them.
+"""CREATE TABLE with CHECK constraints and keys for Spark 4.0, whose parser does not support them.
 
 Owns the same statement in words that such a Spark takes: each constraint becomes a table property, which the JVM makes
 a constraint again before anybody sees the table. :mod:`headwater.sql.grammar.alter` has ALTER TABLE.
@@ -6,16 +6,21 @@ a constraint again before anybody sees the table. :mod:`headwater.sql.grammar.al
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 
 from sqlglot import TokenType
 
+from headwater.sql.key_clauses import clause
 from headwater.sql.tokens import Pattern, Token, after, end_of_table, literal, outer, text_of
 
-#: How the properties begin that stand for constraints; the constraint's name follows.
-PROPERTY = "headwater.constraint."
+#: How the properties begin that stand for CHECK constraints; the constraint's name follows. And those that stand for
+#: keys, JSON of a ``TableConstraint``; a number follows.
+PROPERTY, KEY_PROPERTY = "headwater.constraint.", "headwater.declaredKey."
 _CREATE = Pattern("(CREATE|REPLACE|CREATE OR REPLACE) TABLE [IF NOT EXISTS]")
+
 _NAMED_CHECK = Pattern(r"CONSTRAINT <name> CHECK \(")
+_OF_TABLE = Pattern("(CONSTRAINT <name>|PRIMARY KEY|FOREIGN KEY)")
 _CHECK = Pattern(r"CHECK \(")
 
 
@@ -32,10 +37,10 @@ def creation(text: str, found: Sequence[Token]) -> str | None:
 
 
 def _with_properties(text: str, found: Sequence[Token], opening: int, closing: int) -> str | None:
-    columns, constraints = _without_checks(text, found, opening + 1, closing - 1)
+    columns, constraints = _without_constraints(text, found, opening + 1, closing - 1)
     if not constraints:
         return None
-    listed = ", ".join(f"{literal(PROPERTY + name)} = {literal(expression)}" for name, expression in constraints)
+    listed = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in constraints)
     head = f"{text[: found[opening].end]}{columns})"
     for at in outer(found, closing):
         if found[at].is_word_of("TBLPROPERTIES") and at + 1 < len(found) and found[at + 1].kind is TokenType.L_PAREN:
@@ -46,22 +51,36 @@ def _with_properties(text: str, found: Sequence[Token], opening: int, closing: i
     return f"{head}{text[found[closing - 1].end : provider]} TBLPROPERTIES ({listed}){text[provider:]}"
 
 
-def _without_checks(text: str, found: Sequence[Token], start: int, end: int) -> tuple[str, list[tuple[str, str]]]:
-    """A list of columns without its constraints, and their names, empty for none, and conditions."""
+def _without_constraints(text: str, found: Sequence[Token], start: int, end: int) -> tuple[str, list[tuple[str, str]]]:
+    """A list of columns without its constraints, and these as properties."""
     kept: list[str] = []
     constraints: list[tuple[str, str]] = []
     for first, last in _items(found, start, end):
         written, at = "", first
         begin = first
+        part = found[:last]
+        is_of_table = _OF_TABLE.match(found[first:last]) is not None
         while at < last:
+            # What begins with the key itself is a constraint of the table; a column has a name and a type before it.
+            column = None if at == first or is_of_table else found[first].value
+            key = clause(part, at, column)
             named = _NAMED_CHECK.match(found[at:last])
             check = named or _CHECK.match(found[at:last])
-            if check is None:
+            if key is not None:
+                constraints.append(
+                    (
+                        f"{KEY_PROPERTY}{len(constraints)}",
+                        json.dumps({"references": [], "referenced": [], **key.key}, ensure_ascii=False),
+                    )
+                )
+                closed = key.end
+            elif check is not None:
+                closed = after(found, at + check.end - 1)
+                name = found[at + 1].value if named is not None else ""
+                constraints.append((PROPERTY + name, text_of(text, found, at + check.end, closed - 1)))
+            else:
                 at = after(found, at)
                 continue
-            closed = after(found, at + check.end - 1)
-            name = found[at + 1].value if named is not None else ""
-            constraints.append((name, text_of(text, found, at + check.end, closed - 1)))
             written += text_of(text, found, begin, at) + " "
             begin = at = closed
         written = (written + text_of(text, found, begin, last)).strip()

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 
 from headwater.basics.errors import HeadwaterError
 from headwater.bridge.statement import Statement
-from headwater.protocol.actions import Metadata
 from headwater.protocol.columns import Path, find_path, format_name
+from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import StructType, schema_string
 from headwater.schema import visible
 from headwater.schema.constraints import Check, check_constraints
+from headwater.schema.keys import Key, keys
 from headwater.schema.reshaping import paths_of, without
 
 
@@ -60,12 +61,33 @@ def refuse_constraints(uses: ColumnUses, checks: Sequence[Check], path: Path, ch
         )
 
 
-def refuse_lost_columns(statement: Statement, before: Metadata, schema: StructType, table: str) -> None:
-    """Refuse other columns for a table that keeps its CHECK constraints, if one uses a column that is gone.
+def refuse_keys(known: Sequence[Key], columns: Sequence[str], change: str, table: str) -> None:
+    """Refuse a change of top-level columns that keys name.
 
     :raises HeadwaterError: ``DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE``.
     """
-    checks = check_constraints(before.configuration)
+    changed = {name.lower() for name in columns}
+    used = [key for key in known if changed & {name.lower() for name in key.columns}]
+    if used:
+        named = {
+            "operation": change,
+            "columnName": ", ".join(format_name((name,)) for name in columns),
+            "tableName": table,
+            "constraints": "; ".join(f"{key.name}: {key.sql}" for key in used),
+        }
+        raise HeadwaterError("DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE", named)
+
+
+def refuse_lost_columns(statement: Statement, before: TableDefinition, schema: StructType, table: str) -> None:
+    """Refuse other columns for a table that keeps its CHECK constraints and keys, if one uses a column that is gone.
+
+    :raises HeadwaterError: ``DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE``.
+    """
+    for key in keys(before):
+        lost = [name for name in key.columns if schema.find(name) is None]
+        if lost:
+            refuse_keys([key], lost, "drop", table)
+    checks = check_constraints(before.metadata.configuration)
     uses = ColumnUses(statement, before.schema)
     for path in paths_of(before.schema) if checks else ():
         if find_path(schema, path) is None:

@@ -12,7 +12,7 @@ from headwater.bridge.messages.define import ParameterMarkersRequest, ParsedStat
 from headwater.bridge.messages.failures import NotParsedRequest
 from headwater.bridge.statement import Statement
 from headwater.protocol.types import schema_string
-from headwater.sql import elsewhere, grammar, older_sparks, scripts, tokens
+from headwater.sql import elsewhere, grammar, key_clauses, older_sparks, scripts, tokens
 from headwater.sql.grammar.transactions import ATOMIC
 from headwater.statements.calls import CALLS, reads
 
@@ -49,11 +49,14 @@ def not_parsed(request: NotParsedRequest, statement: Statement) -> str | None:
     newer Sparks parse. None for any other. A statement of another system is refused.
 
     :raises HeadwaterError: ``HEADWATER_STATEMENT_NOT_SUPPORTED``, ``DELTA_OPERATION_NOT_ALLOWED``,
-        ``HEADWATER_NEEDS_NEWER_SPARK``, ``PARSE_SYNTAX_ERROR``.
+        ``HEADWATER_NEEDS_NEWER_SPARK``, ``HEADWATER_KEY_ENFORCED``, ``PARSE_SYNTAX_ERROR``.
     """
     if (script := scripts.for_spark(request.text, statement.spark_version)) is not None:
         return script
     if (older := older_sparks.for_spark(request.text, statement.spark_version)) is not None:
         return older
+    key_clauses.refuse_enforced(request.text)
+    if (with_columns := key_clauses.for_spark(request.text)) is not None:
+        return with_columns
     elsewhere.refuse(request.text)
     return None

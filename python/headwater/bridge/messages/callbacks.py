@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from headwater.bridge.messages import WRITTEN_ALREADY, Answer, Int, Request
+from headwater.bridge.messages.define import TableConstraint
 
 FileRows = list[list[str | int | None]]
 
@@ -307,3 +308,16 @@ class CopiedFiles(Request, kw_only=True):
     """The files of all tasks, in order."""
 
     files: list[CopiedFile]
+
+
+class NamedTable(Request, kw_only=True):
+    """A table by its name.
+
+    :param name: the parts of its full name: catalog, namespace and name.
+    :param schema: its columns; None if there is no Delta table of this name.
+    :param keys: its primary key and foreign keys.
+    """
+
+    name: list[str]
+    schema: str | None = None
+    keys: list[TableConstraint] = []

@@ -47,15 +47,23 @@ class ParsedChangeRequest(Request, kw_only=True):
 
 
 class TableConstraint(Request, kw_only=True):
-    """A constraint that CREATE TABLE declares.
+    """A constraint that a table declares or has.
 
-    :param kind: ``check``, or the SQL of a constraint of another kind.
+    :param kind: ``check``, ``primary_key``, ``foreign_key``, or the SQL of a constraint of another kind.
     :param expression: what a CHECK asks of each row.
+    :param columns: those of a key.
+    :param references: the parts of the name of the table that a foreign key refers to.
+    :param referenced: the columns of that table; none for those of its primary key.
+    :param rely: whether an optimizer may rely on a key.
     """
 
     kind: str
     name: str | None = None
     expression: str | None = None
+    columns: list[str] = []
+    references: list[str] = []
+    referenced: list[str] = []
+    rely: bool = False
 
 
 class IdentitySpecification(Request, kw_only=True):
@@ -256,10 +264,11 @@ class AddConstraint(DefinitionChange, tag="add_constraint", kw_only=True):
 
 
 class DropConstraint(DefinitionChange, tag="drop_constraint", kw_only=True):
-    """DROP CONSTRAINT."""
+    """DROP CONSTRAINT; ``cascade``: with the foreign keys that refer to it."""
 
     name: str
     if_exists: bool
+    cascade: bool = False
 
 
 class ClusterBy(DefinitionChange, tag="cluster_by", kw_only=True):
@@ -384,10 +393,15 @@ class DropFeatureRequest(ParsedChangeRequest, kw_only=True):
 
 
 class AddConstraintArguments(PassedOn, kw_only=True):
-    """What ALTER TABLE … ADD CONSTRAINT … CHECK is asked, where Spark does not parse it."""
+    """What ALTER TABLE … ADD CONSTRAINT is asked, where Spark does not parse it; as of :class:`TableConstraint`."""
 
-    name: str
-    expression: str
+    kind: str
+    name: str | None = None
+    expression: str | None = None
+    columns: list[str] = []
+    references: list[str] = []
+    referenced: list[str] = []
+    rely: bool = False
 
 
 class AddConstraintRequest(ParsedChangeRequest, kw_only=True):
@@ -401,12 +415,27 @@ class DropConstraintArguments(PassedOn, kw_only=True):
 
     name: str
     if_exists: bool = False
+    cascade: bool = False
 
 
 class DropConstraintRequest(ParsedChangeRequest, kw_only=True):
     """ALTER TABLE … DROP CONSTRAINT."""
 
     arguments: DropConstraintArguments
+
+
+class DropKeyArguments(PassedOn, kw_only=True):
+    """What ALTER TABLE … DROP PRIMARY KEY, or DROP FOREIGN KEY of ``columns``, is asked."""
+
+    columns: list[str] | None = None
+    if_exists: bool = False
+    cascade: bool = False
+
+
+class DropKeyRequest(ParsedChangeRequest, kw_only=True):
+    """ALTER TABLE … DROP PRIMARY KEY, or DROP FOREIGN KEY."""
+
+    arguments: DropKeyArguments
 
 
 class ShowColumnsRequest(Request, kw_only=True):

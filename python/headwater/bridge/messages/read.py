@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headwater.bridge.messages import Answer, Int, Options, PassedOn, Request
-from headwater.bridge.messages.define import ParsedStatementRequest
+from headwater.bridge.messages.define import ParsedStatementRequest, TableConstraint
 
 
 class LoadTableRequest(Request, kw_only=True):
@@ -75,6 +75,7 @@ class TableDescription(Answer, kw_only=True):
     :param time_travel: whether the request named a version or time.
     :param row_tracking_columns: the names, in data files, of the columns for row ids and row commit versions; none
         unless row tracking is enabled.
+    :param keys: the primary key and the foreign keys.
     """
 
     path: str
@@ -93,6 +94,7 @@ class TableDescription(Answer, kw_only=True):
     features: list[str]
     time_travel: bool
     row_tracking_columns: list[str]
+    keys: list[TableConstraint]
 
 
 class ScanOrder(Request, kw_only=True):

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from headwater.basics.errors import HeadwaterError
 from headwater.basics.time_zones import time_zone_of
 from headwater.bridge.messages.callbacks import PinnedVersion
+from headwater.bridge.messages.define import TableConstraint
 from headwater.bridge.messages.read import (
     CheckColumnsRequest,
     LoadTableRequest,
@@ -29,6 +30,7 @@ from headwater.protocol import properties
 from headwater.protocol.features import supported_features
 from headwater.protocol.types import parse_schema, schema_string
 from headwater.schema import visible
+from headwater.schema.keys import Key, keys
 from headwater.statements.calls import reads
 from headwater.statements.files.rows import SMALL_JOB_BYTES
 from headwater.statements.running.opening import (
@@ -159,6 +161,18 @@ def describe(snapshot: Snapshot, *, time_travel: bool = False) -> TableDescripti
         features=sorted(supported_features(protocol)),
         time_travel=time_travel,
         row_tracking_columns=list(definition.hidden_columns or ()),
+        keys=[_described(key) for key in keys(definition)],
+    )
+
+
+def _described(key: Key) -> TableConstraint:
+    return TableConstraint(
+        kind=key.kind,
+        name=key.name,
+        columns=list(key.columns),
+        references=list(key.references),
+        referenced=list(key.referenced),
+        rely=key.rely,
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.define import (
     AddColumn,
@@ -18,6 +20,7 @@ from headwater.bridge.messages.define import (
     DropColumn,
     DropConstraint,
     DropConstraintRequest,
+    DropKeyRequest,
     RemoveProperty,
     SetProperty,
     TableConstraint,
@@ -29,6 +32,7 @@ from headwater.protocol import properties
 from headwater.protocol.clustering import FEATURES as CLUSTERING_FEATURES
 from headwater.protocol.properties import (
     CONSTRAINT_PREFIX,
+    KEY_PREFIX,
     PROPERTIES,
     canonical_name,
     check_retention,
@@ -42,7 +46,7 @@ from headwater.statements.calls import call, own_statement
 from headwater.statements.running import open_transactions
 from headwater.statements.running.opening import open_snapshot
 from headwater.statements.settings import ALLOWS_ARBITRARY, LOCATION_BYPASSES_CHECK
-from headwater.statements.tables import alter_columns, row_tracking
+from headwater.statements.tables import alter_columns, alter_constraints, row_tracking
 from headwater.statements.tables.alter_commit import alter
 from headwater.statements.tables.alter_constraints import add_constraints, drop_constraints
 from headwater.statements.tables.draft import Draft, Operation
@@ -82,15 +86,27 @@ def alter_table(request: AlterTableRequest, statement: Statement) -> CommitAnswe
 def add_constraint(request: AddConstraintRequest, statement: Statement) -> CommitAnswer:
     """ADD CONSTRAINT of a Spark that does not parse it."""
     asked = request.arguments
-    change = AddConstraint(constraint=TableConstraint(kind="check", name=asked.name, expression=asked.expression))
+    change = AddConstraint(constraint=TableConstraint(**msgspec.structs.asdict(asked)))
     return alter_table(AlterTableRequest(table=request.table, name=request.name, changes=[change]), statement)
 
 
 @own_statement("constraints", output=None, commits=True, in_transaction=True)
 def drop_constraint(request: DropConstraintRequest, statement: Statement) -> CommitAnswer:
     """DROP CONSTRAINT of a Spark that does not parse it."""
-    change = DropConstraint(name=request.arguments.name, if_exists=request.arguments.if_exists)
+    asked = request.arguments
+    change = DropConstraint(name=asked.name, if_exists=asked.if_exists, cascade=asked.cascade)
     return alter_table(AlterTableRequest(table=request.table, name=request.name, changes=[change]), statement)
+
+
+@own_statement("alter", output=None, commits=True, in_transaction=True)
+def drop_key(request: DropKeyRequest, statement: Statement) -> CommitAnswer:
+    """DROP PRIMARY KEY and DROP FOREIGN KEY, which no Spark parses."""
+    return alter(
+        request.table,
+        request.name,
+        statement,
+        lambda draft: alter_constraints.drop_key(request.arguments, draft),
+    )
 
 
 def _check_undone_by_rollback(request: AlterTableRequest) -> None:
@@ -200,7 +216,8 @@ def _unset_properties(changes: Sequence[RemoveProperty], draft: Draft) -> Operat
     keys = [canonical_name(change.key, allow_arbitrary=True) for change in changes]
     for key in keys:
         known = PROPERTIES.get(key)
-        if known is not None and not known.settable and key in draft.metadata.configuration:
+        is_kept = (known is not None and not known.settable) or key.startswith(KEY_PREFIX)
+        if is_kept and key in draft.metadata.configuration:
             raise HeadwaterError("DELTA_CANNOT_MODIFY_TABLE_PROPERTY", {"prop": key})
     if "comment" in keys:
         draft.definition = changed(draft.definition, description=None)

@@ -53,6 +53,7 @@ from headwater.schema.declared import as_stored, declared_type, with_declared
 from headwater.schema.evolution import FIRST, After, NewColumn, add_columns, change_type, set_comment
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import is_identity
+from headwater.schema.keys import keys, primary_key
 from headwater.schema.reshaping import (
     drop_column,
     follow_rename,
@@ -64,7 +65,8 @@ from headwater.schema.reshaping import (
     replace_columns,
     set_nullable,
 )
-from headwater.statements.column_uses import ColumnUses, refuse_constraints
+from headwater.statements.column_uses import ColumnUses, refuse_constraints, refuse_keys
+from headwater.statements.tables.asked_keys import refuse_references
 from headwater.statements.tables.definition import enforceable
 from headwater.statements.tables.draft import Draft, Operation, RowCheck
 
@@ -127,6 +129,7 @@ def _rename_columns(changes: Sequence[RenameColumn], draft: Draft) -> Operation:
         # Expressions ignore case, so they follow a rename that changes nothing else.
         _refuse_dependents(draft, [path], "rename")
     _require_mapping(draft, "DELTA_UNSUPPORTED_RENAME_COLUMN")
+    _refuse_referenced(draft, path)
     schema = rename_column(with_declared(draft.schema), path, name)
     partition_columns = [follow_rename((column,), path, name)[0] for column in draft.metadata.partition_columns]
     draft.definition = changed(draft.definition, partition_columns=tuple(partition_columns))
@@ -134,6 +137,14 @@ def _rename_columns(changes: Sequence[RenameColumn], draft: Draft) -> Operation:
     _set_schema(draft, schema)
     renamed = {"oldColumnPath": format_name(path), "newColumnPath": format_name((*path[:-1], name))}
     return Operation("RENAME COLUMN", renamed)
+
+
+def _refuse_referenced(draft: Draft, path: Path) -> None:
+    """Refuse a new name for a column of a primary key, if foreign keys refer to it: they have the old one."""
+    known = keys(draft.definition)
+    primary = primary_key(known)
+    if primary is not None and len(path) == 1 and path[0].lower() in map(str.lower, primary.columns):
+        refuse_references(primary, known, draft.name, draft.statement, "rename a column of")
 
 
 def _drop_columns(changes: Sequence[DropColumn], draft: Draft) -> Operation:
@@ -179,6 +190,9 @@ def _replace_columns(changes: Sequence[DropColumn | AddColumn], draft: Draft) ->
     if retyped:
         _refuse_dependents(draft, retyped, "change the type of")
     _check_new_not_nulls(schema, replaced, draft)
+    if (primary := primary_key(keys(draft.definition))) is not None:
+        nullable = [name for name in primary.columns if (field := replaced.find(name)) is not None and field.nullable]
+        refuse_keys([primary], nullable, "drop NOT NULL of", draft.name)
     _set_schema(draft, replaced)
     described = [_described(draft.schema, (field.name,)) for field in draft.schema]
     return Operation("REPLACE COLUMNS", {"columns": described})
@@ -232,6 +246,7 @@ def _prepare_drop(draft: Draft, paths: Sequence[Path], schema: StructType) -> No
         )
     if len(schema) <= len(draft.metadata.partition_columns):
         raise last_column(paths[-1])
+    refuse_keys(keys(draft.definition), [path[0] for path in paths if len(path) == 1], "drop", draft.name)
     _refuse_dependents(draft, paths, "drop")
     _follow_in_statistics_columns(draft, lambda column: None if _within_any(column, paths) else column)
 
@@ -294,6 +309,8 @@ def _check_type_change(draft: Draft, path: Sequence[str]) -> None:
 
 def _change_nullability(change: ChangeColumnNullability, schema: StructType, draft: Draft) -> StructType:
     changed = set_nullable(schema, change.path, change.nullable)
+    if change.nullable and len(change.path) == 1 and (primary := primary_key(keys(draft.definition))) is not None:
+        refuse_keys([primary], change.path, "drop NOT NULL of", draft.name)
     if changed != schema and not change.nullable:
         check = Check(format_name(change.path), f"{quote(change.path)} IS NOT NULL", NOT_NULL)
         draft.row_checks.append(RowCheck(check, "DELTA_NEW_NOT_NULL_VIOLATION"))

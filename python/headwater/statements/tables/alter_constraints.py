@@ -1,7 +1,8 @@
-"""ALTER TABLE … ADD CONSTRAINT and DROP CONSTRAINT: conditions that every row must meet.
+"""ALTER TABLE … ADD CONSTRAINT, DROP CONSTRAINT, DROP PRIMARY KEY and DROP FOREIGN KEY.
 
-Owns the change of the table properties ``delta.constraints.<name>``. Follows the protocol's chapter "CHECK
-Constraints". Promise: a constraint is added only where every row in the table meets it.
+Owns the change of the table properties ``delta.constraints.<name>``, as the protocol's chapter "CHECK Constraints"
+says, and of those of keys (:mod:`headwater.schema.keys`). Promise: a CHECK constraint is added only where every row in
+the table meets it; no row is read for a key.
 """
 
 from __future__ import annotations
@@ -9,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headwater.basics.errors import HeadwaterError
-from headwater.bridge.messages.define import AddConstraint, DropConstraint
+from headwater.bridge.messages.define import AddConstraint, DropConstraint, DropKeyArguments
+from headwater.protocol.columns import parse_name
 from headwater.protocol.types import schema_string
-from headwater.schema import visible
+from headwater.schema import keys, visible
 from headwater.schema.constraints import CHECK, Check, add_constraint, drop_constraint
+from headwater.schema.keys import Key
 from headwater.statements.settings import DROPS_CONSTRAINT_IF_EXISTS
+from headwater.statements.tables.asked_keys import asked_key, refuse_references, with_parent
 from headwater.statements.tables.definition import check_constraint
 from headwater.statements.tables.draft import Draft, Operation, RowCheck
 
@@ -21,17 +25,25 @@ _VIOLATED = "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION"
 
 
 def add_constraints(changes: Sequence[AddConstraint], draft: Draft) -> Operation:
-    """Add CHECK constraints.
+    """Add CHECK constraints and keys.
 
-    :raises HeadwaterError: ``DELTA_UNSUPPORTED_CONSTRAINT`` for a key, ``DELTA_CONSTRAINT_ALREADY_EXISTS``,
-        ``DELTA_NON_BOOLEAN_CHECK_CONSTRAINT``, ``DELTA_UNSUPPORTED_CHECK_CONSTRAINT``; Spark's own for a condition that
-        does not resolve.
+    :raises HeadwaterError: ``DELTA_UNSUPPORTED_CONSTRAINT`` for a constraint of another kind,
+        ``DELTA_CONSTRAINT_ALREADY_EXISTS``, ``DELTA_NON_BOOLEAN_CHECK_CONSTRAINT``,
+        ``DELTA_UNSUPPORTED_CHECK_CONSTRAINT``, those of :func:`headwater.schema.keys.check_key` and
+        :func:`headwater.statements.tables.asked_keys.with_parent`; Spark's own for a condition that does not resolve.
     """
     parameters = {}
     for change in changes:
         constraint = change.constraint
+        if (asked := asked_key(constraint, draft.name)) is not None:
+            known, name = keys.keys(draft.definition), parse_name(draft.name)
+            key = with_parent(asked, draft.schema, known, name, draft.statement)
+            draft.set_configuration(keys.with_key(draft.definition, key))
+            parameters = {"name": key.name, "expr": key.sql}
+            continue
         if constraint.kind != "check" or constraint.expression is None or constraint.name is None:
             raise HeadwaterError("DELTA_UNSUPPORTED_CONSTRAINT", {"constraint": constraint.kind})
+        keys.check_name({}, keys.keys(draft.definition), constraint.name)
         configuration = add_constraint(draft.metadata.configuration, constraint.name, constraint.expression)
         check = Check(constraint.name, constraint.expression, CHECK)
         check_constraint(draft.statement, check, schema_string(visible.for_reading(draft.schema)))
@@ -42,12 +54,14 @@ def add_constraints(changes: Sequence[AddConstraint], draft: Draft) -> Operation
 
 
 def drop_constraints(changes: Sequence[DropConstraint], draft: Draft) -> Operation:
-    """Drop CHECK constraints.
+    """Drop CHECK constraints and keys.
 
-    :raises HeadwaterError: ``DELTA_CONSTRAINT_DOES_NOT_EXIST`` unless IF EXISTS.
+    :raises HeadwaterError: ``DELTA_CONSTRAINT_DOES_NOT_EXIST`` unless IF EXISTS; ``HEADWATER_KEY_IS_REFERENCED``.
     """
     parameters: dict[str, str | None] = {}
     for change in changes:
+        if (key := keys.find_key(draft.definition, change.name)) is not None:
+            return _drop_key(key, draft, cascade=change.cascade)
         before = draft.metadata.configuration
         if_exists = change.if_exists or DROPS_CONSTRAINT_IF_EXISTS.of(draft.statement)
         configuration = drop_constraint(before, change.name, if_exists=if_exists)
@@ -56,3 +70,32 @@ def drop_constraints(changes: Sequence[DropConstraint], draft: Draft) -> Operati
             draft.set_configuration(configuration)
         parameters = {"name": change.name, **({} if dropped is None else {"expr": dropped})}
     return Operation("DROP CONSTRAINT", parameters)
+
+
+def drop_key(asked: DropKeyArguments, draft: Draft) -> Operation:
+    """Drop the primary key, or the foreign key of some columns, in their order.
+
+    :raises HeadwaterError: ``DELTA_CONSTRAINT_DOES_NOT_EXIST`` unless IF EXISTS; ``HEADWATER_KEY_IS_REFERENCED``.
+    """
+    known = keys.keys(draft.definition)
+    if asked.columns is None:
+        found, what = keys.primary_key(known), "PRIMARY KEY"
+    else:
+        wanted = [name.lower() for name in asked.columns]
+        foreign = (key for key in known if key.kind == keys.FOREIGN)
+        found = next((key for key in foreign if [name.lower() for name in key.columns] == wanted), None)
+        what = f"FOREIGN KEY ({', '.join(asked.columns)})"
+    if found is not None:
+        return _drop_key(found, draft, cascade=asked.cascade)
+    if not (asked.if_exists or DROPS_CONSTRAINT_IF_EXISTS.of(draft.statement)):
+        raise HeadwaterError("DELTA_CONSTRAINT_DOES_NOT_EXIST", {"constraintName": what})
+    return Operation("DROP CONSTRAINT", {"name": what})
+
+
+def _drop_key(key: Key, draft: Draft, *, cascade: bool) -> Operation:
+    dropped = [key]
+    if key.kind == keys.PRIMARY:
+        own = refuse_references(key, keys.keys(draft.definition), draft.name, draft.statement, "drop", cascade=cascade)
+        dropped += own
+    draft.set_configuration(keys.without_keys(draft.metadata.configuration, [key.name for key in dropped]))
+    return Operation("DROP CONSTRAINT", {"name": key.name, "expr": key.sql})

@@ -20,7 +20,7 @@ from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.clustering import FEATURES as CLUSTERING_FEATURES
 from headwater.protocol.column_metadata import GENERATION_EXPRESSION, IDENTITY_HIGH_WATER_MARK
-from headwater.protocol.columns import Path, find_path, map_fields, parse_name_list
+from headwater.protocol.columns import Path, find_path, map_fields, parse_name_list, quote
 from headwater.protocol.features import CATALOG_MANAGED, WRITER_VERSION_WITH_FEATURES, supported_features
 from headwater.protocol.indexed_columns import with_possible_statistics_columns
 from headwater.protocol.properties import (
@@ -30,16 +30,18 @@ from headwater.protocol.properties import (
 )
 from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import StructField, StructType, parse_schema, parse_type, schema_string
-from headwater.schema import clustering, mapping, visible
+from headwater.schema import clustering, keys, mapping, visible
 from headwater.schema.checks import without_nested_not_null
 from headwater.schema.constraints import Check, add_constraint, check_constraints, without_exists_defaults
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import identity_metadata
+from headwater.schema.keys import Key
 from headwater.statements import notices
 from headwater.statements.column_uses import refuse_lost_columns
 from headwater.statements.running.managed_tables import own_properties, properties_for
 from headwater.statements.running.opening import Location, Options, open_snapshot
 from headwater.statements.settings import ALLOWS_ARBITRARY, UNENFORCED_NOT_NULL
+from headwater.statements.tables.asked_keys import asked_key, with_parent
 
 #: Spark's option of ``saveAsTable`` in mode overwrite.
 SAVES_AS_TABLE = "__v1_save_as_table_overwrite"
@@ -57,6 +59,8 @@ def define(
     request.properties = properties_for(request.properties, location.path, statement, replaced)
     source = open_snapshot(request.like, statement) if request.like else None
     schema = declared_schema(request, statement) if source is None else _copied_schema(source.schema)
+    asked = _asked_keys(request, schema, statement) if source is None else []
+    schema = keys.with_not_null(schema, asked)
     if request.plan is not None and not schema.fields:
         raise HeadwaterError("DELTA_EMPTY_DATA")
     partition_columns = _partition_columns(request, schema)
@@ -67,11 +71,11 @@ def define(
         )
     is_saved = replaced is not None and request.save_mode is not None
     if replaced is not None and is_saved:
-        refuse_lost_columns(statement, replaced.metadata, schema, request.name or f"delta.`{request.table}`")
+        refuse_lost_columns(statement, replaced.definition, schema, request.name or f"delta.`{request.table}`")
     declared = Declared(
         schema,
         partition_columns,
-        _configuration(request, statement, source, replaced, schema, partition_columns),
+        keys.declared(schema, _configuration(request, statement, source, replaced, schema, partition_columns), asked),
         clustered_by,
         request.comment or (source.metadata.description if source is not None else None),
         _copied_features(source),
@@ -91,6 +95,13 @@ def define(
         raise
     _check_expressions(statement, made)
     return made
+
+
+def _asked_keys(request: CreateTableRequest, schema: StructType, statement: Statement) -> list[Key]:
+    """The keys that a request declares. A foreign key may refer to the primary key of the same statement."""
+    name = request.identifier or ["delta", request.table]
+    asked = [key for each in request.constraints if (key := asked_key(each, quote(name))) is not None]
+    return [with_parent(key, schema, asked, name, statement) for key in asked]
 
 
 def declared_schema(request: CreateTableRequest, statement: Statement) -> StructType:
@@ -173,8 +184,10 @@ def _configuration(
             for key, value in own_properties(source.metadata.configuration).items()
             if (key not in PROPERTIES or PROPERTIES[key].settable) and key != properties.UNIVERSAL_FORMATS.name
         }
-        configuration = {**kept, **for_new_table(request.properties, {})}
+        configuration = {**keys.copied(source.definition, kept), **for_new_table(request.properties, {})}
     for constraint in request.constraints if source is None else ():
+        if constraint.kind in keys.WORDS:
+            continue
         if constraint.kind != "check" or constraint.expression is None:
             raise HeadwaterError("DELTA_UNSUPPORTED_CONSTRAINT", {"constraint": constraint.kind})
         name = constraint.name or f"chk_{uuid.uuid4().hex[:8]}"

@@ -356,7 +356,7 @@ def evolve_metadata(
     table = snapshot.schema
     if overwrites_schema:
         new = StructType(tuple(StructField(f.name, as_nullable(f.type), True, f.metadata) for f in data))
-        refuse_lost_columns(statement, txn.metadata, new, txn.metadata.name or f"delta.`{snapshot.table_path}`")
+        refuse_lost_columns(statement, snapshot.definition, new, txn.metadata.name or f"delta.`{snapshot.table_path}`")
     elif may_evolve(options, statement):
         new = grown_schema(
             snapshot, data, statement, table_name=txn.metadata.name or snapshot.table_path, rows_are_cast=True

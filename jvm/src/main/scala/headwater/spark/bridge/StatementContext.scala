@@ -24,6 +24,7 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.execution.headwater.bridge.StatementText
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.headwater.bridge.{JobProperties, QueryCompiler}
+import org.apache.spark.sql.headwater.catalog.NamedTables
 import org.apache.spark.sql.headwater.dml.MaterializedRows
 import org.apache.spark.sql.headwater.scan.{FootersJob, OrderedFiles}
 import org.apache.spark.sql.headwater.write.{CopyJob, FailedJobCleanup, WriteJob}
@@ -409,6 +410,12 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
 
   /** Makes the entry of a [[CreatedTable]], which is there now; returns the reason where that fails. */
   def registerTable(created: String): String = CreatedTables(session).register(Json.read[CreatedTable](created)).orNull
+
+  /** [[NamedTable]] of a name, whose parts are a JSON array. */
+  def tableNamed(name: String): String = Json.write(new NamedTables(session).named(Json.strings(Json.parse(name))))
+
+  /** [[NamedTable]] of each Delta table with keys in the namespace of a table: JSON array. */
+  def tablesBeside(name: String): String = Json.write(new NamedTables(session).beside(Json.strings(Json.parse(name))))
 
   /** Has a table compacted in the background. Returns at once. */
   def compactLater(table: String): Unit = AutoCompactions.submit(session, located(table))

@@ -64,5 +64,6 @@ object HeadwaterStagedTable {
     sizeInBytes = 0L,
     features = Nil,
     timeTravel = false,
-    rowTrackingColumns = Nil)
+    rowTrackingColumns = Nil,
+    keys = Nil)
 }

@@ -3,8 +3,9 @@ package headwater.spark.catalog
 import java.util
 
 import headwater.spark.bridge.{Bridge, SchemaText, StoreOptions, TableLocation}
-import headwater.spark.bridge.messages.{LoadTableRequest, SummarizeTablesRequest, TableDescription, TruncateRequest}
+import headwater.spark.bridge.messages.{LoadTableRequest, SummarizeTablesRequest, TableConstraint, TableDescription, TruncateRequest}
 import headwater.spark.scan.tables.{HeadwaterFileIndex, IndexedFiles, TableRelation, TableState}
+import headwater.spark.shims.Keys
 import headwater.spark.write.WriteTarget
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
@@ -33,6 +34,7 @@ class HeadwaterTable(
     val info: TableDescription,
     val store: StoreOptions = StoreOptions.none)
     extends ColumnsTable
+    with Keys
     with SupportsRead
     with SupportsWrite
     with TruncatableTable
@@ -56,6 +58,8 @@ class HeadwaterTable(
 
   /** Spark's plans show the table like this. */
   override def toString: String = name()
+
+  override protected def keys: Seq[TableConstraint] = info.keys
 
   override def columns(): Array[Column] = SparkInternals.columns(tableSchema)
 

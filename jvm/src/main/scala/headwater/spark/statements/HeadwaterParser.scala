@@ -78,7 +78,8 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends Par
    */
   private def refused(text: String, parameters: Option[ParameterValues])(parsed: String => LogicalPlan): LogicalPlan = try parsed(text)
   catch {
-    case e: ParseException =>
+    // Spark fails by the second one if REFERENCES lists no columns.
+    case e @ (_: ParseException | _: NullPointerException) =>
       val found = try {
         val ours = substituted(text, parameters)
         val statement = ask(ours, parameters)

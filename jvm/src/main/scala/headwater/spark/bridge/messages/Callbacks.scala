@@ -204,3 +204,5 @@ object CopySpecification {
 final case class CopiedFile(size: Option[Long] = None, copied: Boolean) extends Message
 
 final case class CopiedFiles(files: Seq[CopiedFile]) extends Message
+
+final case class NamedTable(name: Seq[String], schema: Option[String] = None, keys: Seq[TableConstraint] = Nil) extends Message

@@ -26,7 +26,26 @@ final case class ParsedChangeRequest(
     name: String,
     arguments: JsonNode)(statement: String) extends Call[CommitAnswer](statement)
 
-final case class TableConstraint(kind: String, name: Option[String] = None, expression: Option[String] = None) extends Message
+final case class TableConstraint(
+    kind: String,
+    name: Option[String] = None,
+    expression: Option[String] = None,
+    columns: Seq[String] = Nil,
+    references: Seq[String] = Nil,
+    referenced: Seq[String] = Nil,
+    rely: Boolean = false) extends Message
+
+object TableConstraint {
+  implicit val fromJson: FromJson[TableConstraint] = FromJson.message(in =>
+    TableConstraint(
+      in[String]("kind"),
+      in[Option[String]]("name"),
+      in[Option[String]]("expression"),
+      in[Seq[String]]("columns"),
+      in[Seq[String]]("references"),
+      in[Seq[String]]("referenced"),
+      in[Boolean]("rely")))
+}
 
 final case class IdentitySpecification(column: String, start: Long, step: Long, allowExplicitInsert: Boolean) extends Message
 
@@ -118,7 +137,7 @@ final case class AddConstraint(constraint: TableConstraint) extends DefinitionCh
   override def kind: String = "add_constraint"
 }
 
-final case class DropConstraint(name: String, ifExists: Boolean) extends DefinitionChange {
+final case class DropConstraint(name: String, ifExists: Boolean, cascade: Boolean = false) extends DefinitionChange {
   override def kind: String = "drop_constraint"
 }
 

@@ -36,7 +36,8 @@ final case class TableDescription(
     sizeInBytes: Long,
     features: Seq[String],
     timeTravel: Boolean,
-    rowTrackingColumns: Seq[String]) extends Message
+    rowTrackingColumns: Seq[String],
+    keys: Seq[TableConstraint]) extends Message
 
 object TableDescription {
   implicit val fromJson: FromJson[TableDescription] = FromJson.message(in =>
@@ -56,7 +57,8 @@ object TableDescription {
       in[Long]("sizeInBytes"),
       in[Seq[String]]("features"),
       in[Boolean]("timeTravel"),
-      in[Seq[String]]("rowTrackingColumns")))
+      in[Seq[String]]("rowTrackingColumns"),
+      in[Seq[TableConstraint]]("keys")))
 }
 
 final case class ScanOrder(column: String, descending: Boolean, nullsFirst: Boolean) extends Message
