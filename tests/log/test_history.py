@@ -6,6 +6,7 @@ import pytest
 
 from headwater.basics.errors import HeadwaterError
 from headwater.log.history import history, version_at
+from headwater.log.segment import list_log
 from headwater.protocol.actions import CommitInfo, SetTransaction
 from headwater.protocol.file_names import commit_name
 
@@ -144,3 +145,17 @@ def test_a_table_of_one_checkpoint(log):
     log.checkpoint(7, *log.header())
     assert at(log, 0, can_be_before_earliest=True) == 7
     assert history(log.path, log.store) == []
+
+
+def test_a_limit_lists_the_end_of_the_log(log, monkeypatch):
+    for version in range(6):
+        commit_at(log, version, 10 * version)
+    whole = history(log.path, log.store)
+    monkeypatch.setattr("headwater.log.history._LISTED_BEFORE", 1)
+    listed = []
+    monkeypatch.setattr(
+        "headwater.log.history.list_log", lambda *args: listed.append(list_log(*args)) or listed[-1], raising=True
+    )
+    assert history(log.path, log.store, 2) == whole[:2]
+    assert sorted(listed[-1].commits) == [2, 3, 4, 5]
+    assert history(log.path, log.store, 100) == history(log.path, log.store) == whole

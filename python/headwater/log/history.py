@@ -26,6 +26,9 @@ from headwater.stores import FileInfo, Store
 
 #: How many commits are read at a time, which bounds memory (bench case ``history-batch``).
 _READ_AT_ONCE = 256
+#: How many commits before the newest ones are listed with them: one page of an object store. A clock that went back
+#: within these moves the times of the newest ones as it does in the whole history.
+_LISTED_BEFORE = 1000
 
 
 @dataclass(frozen=True)
@@ -42,13 +45,15 @@ class CommitEntry:
 def history(
     table_path: str, store: Store, limit: int | None = None, snapshot: Snapshot | None = None
 ) -> list[CommitEntry]:
-    """The commits the log still has, newest first, at most ``limit`` of them.
+    """The commits the log still has, newest first, at most ``limit`` of them. With a limit, only the end of the log is
+    listed.
 
     :param snapshot: the newest snapshot if the caller has it, which saves loading it.
     :raises HeadwaterError: as :func:`~headwater.log.snapshot.load_snapshot`.
     """
     snapshot = snapshot or load_snapshot(table_path, store)
-    listing = list_log(table_path, store)
+    start = 0 if limit is None else max(0, snapshot.version - limit - _LISTED_BEFORE)
+    listing = list_log(table_path, store, start)
     times = CommitTimes(listing, snapshot.metadata, store, snapshot.version)
     versions = sorted((v for v in times.commits if v <= snapshot.version), reverse=True)[:limit]
     entries = []
@@ -123,7 +128,7 @@ def monotonic_times(commits: Mapping[int, FileInfo]) -> dict[int, int]:
 class CommitTimes:
     """The timestamp of each commit: in-commit from the version the table has them, file times before.
 
-    ``commits`` are those of ``listing``, begun from version 0, up to ``newest``; ``metadata`` is that of ``newest``.
+    ``commits`` are those of ``listing`` up to ``newest``; ``metadata`` is that of ``newest``.
     """
 
     def __init__(self, listing: LogListing, metadata: Metadata, store: Store, newest: int) -> None:
