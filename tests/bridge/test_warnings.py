@@ -19,9 +19,9 @@ def test_what_has_no_effect_is_in_sparks_log_once(classic: Any, wait: Any, tmp_p
     table = f"delta.`{tmp_path}/t`"
     before = len(classic.log)
     classic.rows("SET spark.databricks.delta.stats.skipping = true")
-    classic.rows(f"CREATE TABLE {table} (a INT) USING delta TBLPROPERTIES ('delta.targetFileSize' = '1mb')")
+    classic.rows(f"CREATE TABLE {table} (a INT) USING delta TBLPROPERTIES ('delta.tuneFileSizesForRewrites' = 'true')")
     classic.rows(f"INSERT INTO {table} VALUES (1)")
-    classic.rows(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.targetFileSize' = '2mb')")
+    classic.rows(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.tuneFileSizesForRewrites' = 'false')")
     classic.rows("RESET spark.databricks.delta.stats.skipping")
     last = f"{tmp_path}/last: the property delta.randomizeFilePrefixes"
     classic.rows(f"CREATE TABLE delta.`{tmp_path}/last` (a INT) USING delta "
@@ -31,7 +31,7 @@ def test_what_has_no_effect_is_in_sparks_log_once(classic: Any, wait: Any, tmp_p
     # What a handler composes is parsed without the session's settings, which Spark must not warn of.
     assert "deprecated" not in said, said
     for text in (
-        f"{tmp_path}/t: the property delta.targetFileSize is recorded and has no effect here",
+        f"{tmp_path}/t: the property delta.tuneFileSizesForRewrites is recorded and has no effect here",
         "the setting spark.databricks.delta.stats.skipping has no effect here",
     ):
         assert said.count(text) == 1, said

@@ -153,9 +153,12 @@ def test_a_limit_lists_the_end_of_the_log(log, monkeypatch):
     whole = history(log.path, log.store)
     monkeypatch.setattr("headwater.log.history._LISTED_BEFORE", 1)
     listed = []
-    monkeypatch.setattr(
-        "headwater.log.history.list_log", lambda *args: listed.append(list_log(*args)) or listed[-1], raising=True
-    )
+
+    def spied(*args):
+        listed.append(list_log(*args))
+        return listed[-1]
+
+    monkeypatch.setattr("headwater.log.history.list_log", spied)
     assert history(log.path, log.store, 2) == whole[:2]
     assert sorted(listed[-1].commits) == [2, 3, 4, 5]
     assert history(log.path, log.store, 100) == history(log.path, log.store) == whole

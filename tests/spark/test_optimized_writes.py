@@ -361,3 +361,31 @@ def test_rewrites_of_overwrites_gather_their_rows(spark, rows, tmp_path) -> None
     assert rows(f"SELECT count(*), sum(id) FROM {table}") == rows(
         f"SELECT count(*), sum(id) FROM range({_MORE}) WHERE id < {_MORE // 2} OR id % 2 = 1"
     )
+
+
+def test_the_table_says_how_large_files_become(spark, tmp_path) -> None:
+    """OPTIMIZE and optimized writes keep to ``delta.targetFileSize``, unless the session says otherwise."""
+    told = "'delta.targetFileSize' = '200kb'"
+    table = create(spark, tmp_path / "t", "id BIGINT, p INT", "", f"{told}, {_PROPERTY}")
+    plain = create(spark, tmp_path / "plain", "id BIGINT, p INT", "", _PROPERTY)
+    for name in (table, plain):
+        spark.sql(f"INSERT INTO {name} SELECT id, id % 7 FROM range(0, {_MORE}, 1, 8)")
+    assert files(tmp_path / "plain") == {None: 1}
+    assert files(tmp_path / "t")[None] > 4
+
+    def sizes() -> list[int]:
+        return sorted(row["size"] for row in load_snapshot(str(tmp_path / "t"), LocalStore()).files.to_pylist())
+
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.targetFileSize' = '500kb')")
+    spark.sql(f"OPTIMIZE {table}")
+    merged = sizes()
+    assert 1 < len(merged) < 5
+    assert 200 << 10 < merged[-1] < 600 << 10
+    try:
+        for name in ("minFileSize", "maxFileSize"):
+            spark.conf.set(f"spark.databricks.delta.optimize.{name}", str(1 << 30))
+        spark.sql(f"OPTIMIZE {table}")
+        assert len(sizes()) == 1
+    finally:
+        for name in ("minFileSize", "maxFileSize"):
+            spark.conf.unset(f"spark.databricks.delta.optimize.{name}")

@@ -30,7 +30,8 @@ def show_health(path: str, conditions: Sequence[str], *, as_json: bool) -> list[
     :raises HeadwaterError: those of :func:`~headwater.cli.locations.reached`, of loading a snapshot and of conditions.
     """
     with reached(path) as place:
-        facts = health(snapshot_of(place, None, None), Settings(), conditions)
+        snapshot = snapshot_of(place, None, None)
+        facts = health(snapshot, Settings.of_table(snapshot.definition), conditions)
         sections = by_section(facts)
         found = findings(sections, by_path(place.shown))
     if as_json:

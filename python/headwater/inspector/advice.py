@@ -24,10 +24,16 @@ def advice(view: View) -> dict[str, Any]:
     :raises HeadwaterError: ``DELTA_MISSING_COMMIT_TIMESTAMP``, ``HEADWATER_CLUSTERING_UNREADABLE``.
     """
     snapshot = view.snapshot
+    Settings.of_table(snapshot.definition)
     rows = view.once(counts, counts)
     sections: dict[str, Any] = {
         "files": {
-            **view.once("files", lambda _: file_figures(snapshot, snapshot.select(["path", "size"]), Settings())),
+            **view.once(
+                "files",
+                lambda _: file_figures(
+                    snapshot, snapshot.select(["path", "size"]), Settings.of_table(snapshot.definition)
+                ),
+            ),
             "partitions": view.once(files.partitions, files.partitions)["count"],
         },
         "rows": {**rows, "filesWithDeletedRows": rows["filesWithVectors"]},

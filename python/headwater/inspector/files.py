@@ -28,11 +28,12 @@ _MOST_FILES = 20
 def sizes(snapshot: Snapshot) -> dict[str, Any]:
     """The histogram of the files' sizes."""
     size = _numbers(snapshot.select(["size"])["size"])
+    small = Settings.of_table(snapshot.definition).min_file_size
     return {
         "edges": EDGES,
         "bars": _bars(size),
-        "smallerThan": Settings().min_file_size,
-        "smallFiles": int((size < Settings().min_file_size).sum()),
+        "smallerThan": small,
+        "smallFiles": int((size < small).sum()),
         "median": int(np.median(size)) if len(size) else None,
         "largest": int(size.max()) if len(size) else None,
         "smallest": int(size.min()) if len(size) else None,
@@ -44,7 +45,7 @@ def optimize(snapshot: Snapshot) -> dict[str, Any]:
 
     :raises HeadwaterError: ``HEADWATER_CLUSTERING_UNREADABLE``.
     """
-    settings = Settings()
+    settings = Settings.of_table(snapshot.definition)
     layout = own_layout(snapshot, settings)
     choice = layout.choose(_without_statistics(snapshot), pa.array(np.ones(snapshot.num_files, bool)))
     size = _numbers(snapshot.select(["size"])["size"])
@@ -136,7 +137,7 @@ def partitions(snapshot: Snapshot) -> dict[str, Any]:
             },
             "size": files["size"],
             "rows": snapshot.statistics([])["num_records"],
-            "small": pc.cast(pc.less(files["size"], Settings().min_file_size), pa.int64()),
+            "small": pc.cast(pc.less(files["size"], Settings.of_table(snapshot.definition).min_file_size), pa.int64()),
             "deleted": pc.fill_null(pc.cast(pc.struct_field(files["deletion_vector"], "cardinality"), pa.int64()), 0),
         }
     )

@@ -243,15 +243,20 @@ def _column_name(name: str) -> Property[str]:
     )
 
 
-def _size(name: str, *, unused: str) -> Property[int | None]:
+def _size(name: str) -> Property[int | None]:
+    """A number of bytes; None if it is not set, or is no size that another writer stored."""
+
     def accepts(text: str) -> bool:
         try:
             return parse_bytes(text) > 0
         except ValueError:
             return False
 
+    def parse(text: str) -> int | None:
+        return parse_bytes(text) if accepts(text) else None
+
     return Property[int | None](
-        name, None, accepts, "a size above 0 like '128mb' or a number of bytes", parse_bytes, absent=None, unused=unused
+        name, None, accepts, "a size above 0 like '128mb' or a number of bytes", parse, absent=None
     )
 
 
@@ -270,10 +275,7 @@ class _Since(NamedTuple):
     timestamp: Property[int | None]
 
 
-_FILE_SIZES = (
-    "settings say how large files become: spark.databricks.delta.optimize.maxFileSize, "
-    "spark.databricks.delta.autoCompact.maxFileSize and spark.databricks.delta.optimizeWrite.binSize"
-)
+_FILE_SIZES = "delta.targetFileSize says how large files become, and rewrites of DML keep to what they rewrite"
 _CONVERT = "tables of Iceberg are not converted"
 _NO_PREFIXES = "files are named and placed without random prefixes"
 
@@ -334,6 +336,8 @@ PROTECTED_BEFORE = _whole("delta.requireCheckpointProtectionBeforeVersion", "0",
 ROW_TRACKING_SUSPENDED = _boolean("delta.rowTrackingSuspended")
 ROW_ID_COLUMN = _column_name("delta.rowTracking.materializedRowIdColumnName")
 ROW_COMMIT_VERSION_COLUMN = _column_name("delta.rowTracking.materializedRowCommitVersionColumnName")
+#: How large OPTIMIZE, auto-compaction and optimized writes make files, in bytes.
+TARGET_FILE_SIZE = _size("delta.targetFileSize")
 TRANSACTION_RETENTION = _interval("delta.setTransactionRetentionDuration", None)
 #: The formats whose metadata a writer with UniForm keeps beside the log.
 UNIVERSAL_FORMATS = _text("delta.universalFormat.enabledFormats")
@@ -366,7 +370,6 @@ _UNUSED: tuple[Property[Any], ...] = (
     _boolean("delta.randomizeFilePrefixes", unused=_NO_PREFIXES),
     _whole("delta.randomPrefixLength", "2", 1, unused=_NO_PREFIXES),
     _interval("delta.sampleRetentionDuration", "interval 7 days", unused="no samples are kept"),
-    _size("delta.targetFileSize", unused=_FILE_SIZES),
     _boolean("delta.tuneFileSizesForRewrites", None, unused=_FILE_SIZES),
 )
 

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from headwater.basics.errors import illegal_option
-from headwater.protocol.properties import parse_bytes, parse_interval
+from headwater.protocol.properties import TARGET_FILE_SIZE, parse_bytes, parse_interval
 
 if TYPE_CHECKING:
     from headwater.bridge.statement import Statement
+    from headwater.protocol.table_definition import TableDefinition
 
 T = TypeVar("T")
 
@@ -357,7 +358,9 @@ AUTO_COMPACT_FILES = _whole(
     f"{_DELTA}.autoCompact.minNumFiles", "50", "small files in a partition from which auto-compaction starts"
 )
 AUTO_COMPACT_MAX_SIZE = _whole(
-    f"{_DELTA}.autoCompact.maxFileSize", "128 MiB", "maximum bytes of a file that auto-compaction writes"
+    f"{_DELTA}.autoCompact.maxFileSize",
+    "128 MiB",
+    "maximum bytes of a file that auto-compaction writes; if it is not set, the table's `delta.targetFileSize` decides",
 )
 AUTO_COMPACT_MIN_SIZE = _whole_if_set(
     f"{_DELTA}.autoCompact.minFileSize", "half of maxFileSize", "bytes; auto-compaction counts smaller files as small"
@@ -373,7 +376,8 @@ OPTIMIZE_WRITE: Setting[bool | None] = _setting(
 OPTIMIZE_WRITE_BIN_SIZE = _parsed(
     f"{_DELTA}.optimizeWrite.binSize",
     "512 MiB",
-    "bytes of shuffle for each file of an optimized write",
+    "bytes of shuffle for each file of an optimized write; if it is not set, the table's `delta.targetFileSize` "
+    "decides",
     _checked(_size, lambda size: size > 0),
     "a size above 0 like 512m, or a number of MiB",
 )
@@ -382,9 +386,16 @@ OPTIMIZE_WRITE_PARTITIONS = _whole(
     f"{_DELTA}.optimizeWrite.maxShufflePartitions", "2000", "maximum shuffle partitions of an optimized write"
 )
 _topic("OPTIMIZE")
-OPTIMIZE_MIN_SIZE = _whole(f"{_DELTA}.optimize.minFileSize", "1 GiB", "bytes; OPTIMIZE compacts smaller files")
+OPTIMIZE_MIN_SIZE = _whole(
+    f"{_DELTA}.optimize.minFileSize",
+    "1 GiB",
+    "bytes; OPTIMIZE compacts smaller files; if it is not set, the table's `delta.targetFileSize` decides",
+)
 OPTIMIZE_MAX_SIZE = _whole(
-    f"{_DELTA}.optimize.maxFileSize", "1 GiB", "maximum bytes of a file that OPTIMIZE and other rewrites write"
+    f"{_DELTA}.optimize.maxFileSize",
+    "1 GiB",
+    "maximum bytes of a file that OPTIMIZE and other rewrites write; if it is not set, the table's "
+    "`delta.targetFileSize` decides",
 )
 OPTIMIZE_DELETED_ROWS = _parsed(
     f"{_DELTA}.optimize.maxDeletedRowsRatio",
@@ -646,6 +657,17 @@ UNUSED_VALUES: Mapping[str, tuple[str, str]] = {
 
 #: Internal names, which no user sets.
 INTERNAL = ("spark.headwater.job", TRANSACTION.name)
+
+
+def file_size(setting: Setting[int], statement: Statement, definition: TableDefinition | None) -> int:
+    """A size of files in bytes: what the session sets, or the table's property ``delta.targetFileSize``, or the
+    setting's default.
+
+    :param definition: None for a size that is not of a table.
+    :raises HeadwaterError: ``DELTA_ILLEGAL_OPTION``.
+    """
+    target = None if definition is None else definition.get(TARGET_FILE_SIZE)
+    return target if target is not None and setting.name not in statement.confs else setting.of(statement)
 
 
 def anchor(name: str) -> str:

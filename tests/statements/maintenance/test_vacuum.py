@@ -468,7 +468,10 @@ def test_retentions_that_others_have_stored(tmp_path, statement, interval):
     (model.path / f"_delta_log/{1:020d}.json").write_text(json.dumps({"metaData": definition}))
     for look in (
         lambda: run(model.path, statement),
-        lambda: health(load_snapshot(str(model.path), LocalStore()), Settings.of(statement)),
+        lambda: health(
+            load_snapshot(str(model.path), LocalStore()),
+            Settings.of(statement, load_snapshot(str(model.path), LocalStore()).definition),
+        ),
     ):
         invalid = pytest.raises(HeadwaterError, match="is not an interval")
         with invalid if "-" in interval else contextlib.nullcontext():

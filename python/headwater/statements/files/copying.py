@@ -19,6 +19,7 @@ from headwater.bridge.messages.callbacks import WriteSpecification
 from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import AddFile
+from headwater.protocol.table_definition import TableDefinition
 from headwater.sql.composing import Column, Query, Rows, select
 from headwater.statements.files.bins import Bin
 from headwater.statements.files.copied_rows import CopiedRows, check_none_lost, copy_job
@@ -26,19 +27,19 @@ from headwater.statements.files.cubes import in_cube_of
 from headwater.statements.files.data_footers import live_rows
 from headwater.statements.files.rows import Target, describe_files
 from headwater.statements.running.committing import removals
-from headwater.statements.settings import OPTIMIZE_MAX_SIZE
+from headwater.statements.settings import OPTIMIZE_MAX_SIZE, file_size
 from headwater.transaction.moved_rows import Copy
 
 #: How ``HeadwaterCommitProtocol`` begins the name of a file: with the number of the task that wrote it.
 _PART = re.compile(r"(?:^|/)part-(\d+)-")
 
 
-def max_file_size(statement: Statement) -> int:
-    """How large a file may become by copying others into it, in bytes.
+def max_file_size(statement: Statement, definition: TableDefinition) -> int:
+    """How large a file may become by copying others of a table into it, in bytes.
 
     :raises HeadwaterError: ``DELTA_ILLEGAL_OPTION``.
     """
-    return OPTIMIZE_MAX_SIZE.of(statement)
+    return file_size(OPTIMIZE_MAX_SIZE, statement, definition)
 
 
 class Packed(NamedTuple):

@@ -1,7 +1,8 @@
 """Optimized writes: rows are gathered before they are written, so that each table partition gets a few large files.
 
 Owns who asks for it, the first that says something: the option ``optimizeWrite``, the session's setting, the table
-property ``delta.autoOptimize.optimizeWrite``. Owns the sizes. Spark's own shuffle and adaptive execution do the work:
+property ``delta.autoOptimize.optimizeWrite``. Owns the sizes: the session's setting, or ``delta.targetFileSize`` as
+bytes of shuffle, which Parquet stores in fewer. Spark's own shuffle and adaptive execution do the work:
 the rows of a table partition come to one task, or to as many as their bytes ask for. Where the query sorts its rows
 last, they are shuffled once and not twice (``ShuffleOnce``). Promises: which rows are written does not depend on it;
 rows that lie together in a table without partitions stay together.
@@ -29,7 +30,7 @@ from headwater.protocol.columns import quote
 from headwater.protocol.table_definition import TableDefinition
 from headwater.sql.composing import STAR, Query, Rows, select
 from headwater.statements.running.opening import Options
-from headwater.statements.settings import OPTIMIZE_WRITE, OPTIMIZE_WRITE_BIN_SIZE, OPTIMIZE_WRITE_PARTITIONS
+from headwater.statements.settings import OPTIMIZE_WRITE, OPTIMIZE_WRITE_BIN_SIZE, OPTIMIZE_WRITE_PARTITIONS, file_size
 
 #: Spark's settings of the job: adaptive execution is what splits and joins shuffle partitions.
 SETTINGS = {
@@ -65,4 +66,4 @@ def gathering(statement: Statement, definition: TableDefinition, options: Option
     if not asked:
         return None
     partitions = OPTIMIZE_WRITE_PARTITIONS.of(statement)
-    return Gathering(OPTIMIZE_WRITE_BIN_SIZE.of(statement), max(2, partitions))
+    return Gathering(file_size(OPTIMIZE_WRITE_BIN_SIZE, statement, definition), max(2, partitions))

@@ -34,8 +34,7 @@ def auto_compact(request: AutoCompactRequest, statement: Statement) -> bool:
     if not partitions:
         return False
     work = OptimizeRequest(table=request.table, name=request.table, arguments=OptimizeArguments())
-    limits = Limits.of(statement)
-    _AutoCompaction(work, statement, limits, partitions).to_the_end()
+    _AutoCompaction(work, statement, partitions).to_the_end()
     return True
 
 
@@ -46,20 +45,22 @@ class _AutoCompaction(Run):
         self,
         request: OptimizeRequest,
         statement: Statement,
-        limits: Limits,
         partitions: Mapping[str, set[Partition]],
     ) -> None:
-        self._limits, self._partitions_due = limits, partitions
+        self._partitions_due = partitions
         super().__init__(request, statement)
 
     def layout(self, snapshot: Snapshot) -> Layout:
         """What cannot be compacted is not due."""
-        settings = Settings.of(self._statement)
-        return Compaction(settings._replace(min_file_size=self._limits.min_size, max_file_size=self._limits.max_size))
+        settings, limits = Settings.of(self._statement, snapshot.definition), self._limits(snapshot)
+        return Compaction(settings._replace(min_file_size=limits.min_size, max_file_size=limits.max_size))
+
+    def _limits(self, snapshot: Snapshot) -> Limits:
+        return Limits.of(self._statement, snapshot.definition)
 
     def choose(self, snapshot: Snapshot, among: pa.Array | None) -> Choice:
         """The small files of the partitions that are due; once begun, also where few are left."""
-        limits = self._limits if among is None else self._limits._replace(min_files=2)
+        limits = self._limits(snapshot) if among is None else self._limits(snapshot)._replace(min_files=2)
         wanted = pa.array(np.zeros(snapshot.num_files, bool))
         # Another table may have come to the path since.
         for mask in of_partitions(snapshot, limits, self._partitions_due.get(snapshot.metadata.id, ())):
@@ -68,7 +69,7 @@ class _AutoCompaction(Run):
         if among is not None:
             wanted = pc.and_(wanted, pc.is_in(light["path"], value_set=among).combine_chunks())
         light = light.filter(wanted)
-        bins = [each for each in pack(light, self._limits.max_size) if len(each.positions) > 1]
+        bins = [each for each in pack(light, limits.max_size) if len(each.positions) > 1]
         reasons = ["it is small"] * light.num_rows
         return Choice(snapshot.files.filter(wanted), bins, light.num_rows, reasons, light["size"].to_pylist())
 

@@ -124,7 +124,7 @@ class KeptCopies:
 
 
 def _in_their_order(statement: Statement, snapshot: Snapshot, files: pa.Table, target: Target) -> list[Copy]:
-    return copy_bins(statement, snapshot, files, pack(files, max_file_size(statement)), target)
+    return copy_bins(statement, snapshot, files, pack(files, max_file_size(statement, snapshot.definition)), target)
 
 
 class _ByFooters(ABC):

@@ -76,7 +76,8 @@ def describe_health(request: DescribeHealthRequest, statement: Statement) -> Row
 
     :raises HeadwaterError: those of opening a table; ``DELTA_ILLEGAL_OPTION``, ``DELTA_MISSING_COMMIT_TIMESTAMP``.
     """
-    facts = health(open_snapshot(request.table, statement), Settings.of(statement))
+    snapshot = open_snapshot(request.table, statement)
+    facts = health(snapshot, Settings.of(statement, snapshot.definition))
     said = [Fact("findings", each.level, each.name, each.text) for each in findings(by_section(facts), request.name)]
     return RowsAnswer(rows=[{**fact._asdict(), "value": value_text(fact.value)} for fact in (*said, *facts)])
 

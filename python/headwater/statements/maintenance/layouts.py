@@ -23,6 +23,8 @@ from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import RemoveFile
 from headwater.protocol.columns import Path, find_path, format_name
 from headwater.protocol.indexed_columns import has_bounds
+from headwater.protocol.properties import TARGET_FILE_SIZE
+from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import DataType, PrimitiveType, StructType
 from headwater.schema import mapping
 from headwater.statements.files.bins import Bin, by_partition, next_fit, pack
@@ -38,12 +40,13 @@ from headwater.statements.settings import (
     OPTIMIZE_MAX_SIZE,
     OPTIMIZE_MIN_SIZE,
     ZORDER_CHECKS_STATISTICS,
+    file_size,
 )
 from headwater.transaction.moved_rows import Copy
 
 
 class Settings(NamedTuple):
-    """What the session says of OPTIMIZE; sizes in bytes."""
+    """What the session and the table say of OPTIMIZE; sizes in bytes."""
 
     min_file_size: int = OPTIMIZE_MIN_SIZE.value
     max_file_size: int = OPTIMIZE_MAX_SIZE.value
@@ -53,17 +56,23 @@ class Settings(NamedTuple):
     largest_cube: int = LARGEST_CUBE.value
 
     @staticmethod
-    def of(statement: Statement) -> Settings:
+    def of(statement: Statement, definition: TableDefinition) -> Settings:
         """:raises HeadwaterError: ``DELTA_ILLEGAL_OPTION``."""
         merged = LARGEST_MERGED_CUBE.of(statement)
         return Settings(
-            OPTIMIZE_MIN_SIZE.of(statement),
-            max_file_size(statement),
+            file_size(OPTIMIZE_MIN_SIZE, statement, definition),
+            max_file_size(statement, definition),
             OPTIMIZE_DELETED_ROWS.of(statement),
             OPTIMIZE_BATCH_SIZE.of(statement),
             merged,
             max(merged, LARGEST_CUBE.of(statement)),
         )
+
+    @staticmethod
+    def of_table(definition: TableDefinition) -> Settings:
+        """Those without a session."""
+        target = definition.get(TARGET_FILE_SIZE)
+        return Settings() if target is None else Settings(target, target)
 
 
 class Amount(NamedTuple):
@@ -357,7 +366,7 @@ def layout_of(request: AnyOptimizeRequest, statement: Statement, snapshot: Snaps
         ZORDER BY: ``DELTA_ZORDERING_COLUMN_DOES_NOT_EXIST``, ``DELTA_ZORDERING_ON_PARTITION_COLUMN``,
         ``DELTA_ZORDERING_ON_COLUMN_WITHOUT_STATS``, ``HEADWATER_ZORDERING_ON_COLUMN_WITHOUT_ORDER``.
     """
-    settings = Settings.of(statement)
+    settings = Settings.of(statement, snapshot.definition)
     arguments = request.arguments
     clustered_by = snapshot.clustering_columns
     if clustered_by:

@@ -49,7 +49,7 @@ class _Purge(Run):
 
     def layout(self, snapshot: Snapshot) -> Layout:
         """Every table can be purged."""
-        return Compaction(Settings.of(self._statement))
+        return Compaction(Settings.of(self._statement, snapshot.definition))
 
     def choose(self, snapshot: Snapshot, among: pa.Array | None) -> Choice:
         """The files with deleted rows or dropped columns."""

@@ -46,6 +46,7 @@ from headwater.statements.settings import (
     AUTO_COMPACT_FILES,
     AUTO_COMPACT_MAX_SIZE,
     AUTO_COMPACT_MIN_SIZE,
+    file_size,
 )
 from headwater.transaction.transaction import Committed
 
@@ -67,9 +68,10 @@ class Limits(NamedTuple):
     max_size: int
 
     @staticmethod
-    def of(statement: Statement) -> Limits:
+    def of(statement: Statement, definition: TableDefinition) -> Limits:
         """:raises HeadwaterError: ``DELTA_ILLEGAL_OPTION``."""
-        max_size, min_size = AUTO_COMPACT_MAX_SIZE.of(statement), AUTO_COMPACT_MIN_SIZE.of(statement)
+        max_size = file_size(AUTO_COMPACT_MAX_SIZE, statement, definition)
+        min_size = AUTO_COMPACT_MIN_SIZE.of(statement)
         return Limits(
             max(2, AUTO_COMPACT_FILES.of(statement)),
             max_size // 2 if min_size is None else min_size,
@@ -126,6 +128,9 @@ def compact_if_due(statement: Statement, table_path: str, committed: Committed, 
         if not is_enabled(statement, snapshot.definition) or snapshot.clustering_columns:
             return
         if not of_partitions(snapshot, Limits.of(statement), partitions):
+        if snapshot.is_catalog_managed:  # layout is its catalog's
+            return
+        if not of_partitions(snapshot, Limits.of(statement, snapshot.definition), partitions):
             return
         if not is_allowed(snapshot, Maintenance.DATA_REORGANIZATION):
             return

@@ -56,7 +56,7 @@ def to_clustered(changes: Sequence[ClusterBy]) -> Alteration:
 
 def _along_the_curve(columns: Sequence[Path]) -> Callable[[Statement, Snapshot, pa.Table, Target], list[Copy]]:
     def copied(statement: Statement, snapshot: Snapshot, files: pa.Table, target: Target) -> list[Copy]:
-        settings = Settings.of(statement)
+        settings = Settings.of(statement, snapshot.definition)
         layout = clustering_by(target.schema, columns, settings)
         bins = list(next_fit(range(files.num_rows), files["size"].to_pylist(), settings.largest_cube))
         return layout.write(statement, snapshot, files, bins, target)

@@ -78,7 +78,7 @@ class _Rewrite(Run):
 
     def layout(self, snapshot: Snapshot) -> Layout:
         """Files are written as they lie."""
-        return Compaction(Settings.of(self._statement))
+        return Compaction(Settings.of(self._statement, snapshot.definition))
 
     def choose(self, snapshot: Snapshot, among: pa.Array | None) -> Choice:
         """The files that do not keep to the version."""
