@@ -12,7 +12,7 @@ from headwater.bridge.messages.define import ParameterMarkersRequest, ParsedStat
 from headwater.bridge.messages.failures import NotParsedRequest
 from headwater.bridge.statement import Statement
 from headwater.protocol.types import schema_string
-from headwater.sql import elsewhere, grammar, key_clauses, older_sparks, scripts, tokens
+from headwater.sql import described, elsewhere, grammar, key_clauses, older_sparks, scripts, tokens
 from headwater.sql.grammar.transactions import ATOMIC
 from headwater.statements.calls import CALLS, reads
 
@@ -45,18 +45,21 @@ def parameter_markers(request: ParameterMarkersRequest, statement: Statement) ->
 
 @reads
 def not_parsed(request: NotParsedRequest, statement: Statement) -> str | None:
-    """What Spark's parser takes in place of a text that it refused: a script with statements of ours, or a form that
-    newer Sparks parse. None for any other. A statement of another system is refused.
+    """What Spark's parser takes in place of a text that it refused: a query of DESCRIBE, a script with statements of
+    ours, or a form that newer Sparks parse. None for any other. A statement of another system is refused.
 
     :raises HeadwaterError: ``HEADWATER_STATEMENT_NOT_SUPPORTED``, ``DELTA_OPERATION_NOT_ALLOWED``,
         ``HEADWATER_NEEDS_NEWER_SPARK``, ``HEADWATER_KEY_ENFORCED``, ``PARSE_SYNTAX_ERROR``.
     """
-    if (script := scripts.for_spark(request.text, statement.spark_version)) is not None:
+    text = described.for_spark(request.text) or request.text
+    if (script := scripts.for_spark(text, statement.spark_version)) is not None:
         return script
-    if (older := older_sparks.for_spark(request.text, statement.spark_version)) is not None:
+    if (older := older_sparks.for_spark(text, statement.spark_version)) is not None:
         return older
-    key_clauses.refuse_enforced(request.text)
-    if (with_columns := key_clauses.for_spark(request.text)) is not None:
+    key_clauses.refuse_enforced(text)
+    if (with_columns := key_clauses.for_spark(text)) is not None:
         return with_columns
-    elsewhere.refuse(request.text)
+    if text != request.text:
+        return text
+    elsewhere.refuse(text)
     return None

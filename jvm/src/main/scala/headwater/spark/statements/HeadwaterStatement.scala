@@ -13,6 +13,8 @@ import org.apache.spark.sql.types.StructType
 case class HeadwaterStatement(command: String, child: LogicalPlan, arguments: JsonNode, rows: Option[StructType], mayCommit: Boolean)
     extends UnaryCommand {
   override def output: Seq[Attribute] = rows.toSeq.flatMap(SparkInternals.attributes)
+  /** A query that reads it waits for its command, whose columns these are not. */
+  override lazy val resolved: Boolean = false
   override def nodeName: String = HeadwaterStatement.words(command)
   override def simpleString(maxFields: Int): String = nodeName
   override protected def withNewChildInternal(newChild: LogicalPlan): LogicalPlan = copy(child = newChild)

@@ -81,6 +81,9 @@ object SparkInternals {
 
   def parsedName(session: SparkSession, name: String): Seq[String] = classic(session).sessionState.sqlParser.parseMultipartIdentifier(name)
 
+  /** The plan of a text, not analyzed. */
+  def parsed(session: SparkSession, text: String): LogicalPlan = classic(session).sessionState.sqlParser.parsePlan(text)
+
   /** Whether each MERGE of the session may give its target new columns. */
   def autoMerge(session: SparkSession): Boolean =
     conf(session).getConfString("spark.databricks.delta.schema.autoMerge.enabled", "false").trim.equalsIgnoreCase("true")

@@ -1,0 +1,30 @@
+package headwater.spark.statements
+
+import headwater.spark.HeadwaterException
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.FunctionIdentifier
+import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionInfo}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.headwater.SparkInternals
+
+/** The table function that the handler writes in place of `(DESCRIBE …)` in a query. Its argument is the statement's text. */
+object DescribeFunction {
+  private val Name = "headwater_describe"
+
+  val Entry: (FunctionIdentifier, ExpressionInfo, Seq[Expression] => LogicalPlan) =
+    (FunctionIdentifier(Name), new ExpressionInfo(classOf[HeadwaterStatement].getName, Name), statement(_))
+
+  private def statement(arguments: Seq[Expression]): LogicalPlan = {
+    val text = arguments match {
+      case Seq(text) if text.foldable => String.valueOf(text.eval())
+      case _ => ""
+    }
+    SparkInternals.parsed(SparkSession.active, text) match {
+      case described: HeadwaterStatement if described.command.startsWith("describe_") => described
+      case refused: RefusedStatement => refused
+      // Spark would throw another error in place of one that this throws.
+      case _ =>
+        RefusedStatement(HeadwaterException("PARSE_SYNTAX_ERROR", "statement" -> text, "reason" -> s"$Name takes the text of a DESCRIBE"))
+    }
+  }
+}
