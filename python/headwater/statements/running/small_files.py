@@ -127,9 +127,6 @@ def compact_if_due(statement: Statement, table_path: str, committed: Committed, 
         snapshot = committed.snapshot
         if not is_enabled(statement, snapshot.definition) or snapshot.clustering_columns:
             return
-        if not of_partitions(snapshot, Limits.of(statement), partitions):
-        if snapshot.is_catalog_managed:  # layout is its catalog's
-            return
         if not of_partitions(snapshot, Limits.of(statement, snapshot.definition), partitions):
             return
         if not is_allowed(snapshot, Maintenance.DATA_REORGANIZATION):
