@@ -29,7 +29,7 @@ from support.dml.model import SOURCE, TARGET, Assignment, Clause, Delete, Merge,
 from support.dml.scripts import Script
 from support.drawing import STEADY
 
-USUAL = 4
+USUAL = 3
 EXAMPLES = int(os.environ.get("HEADWATER_TEST_EXAMPLES", USUAL))
 drawn = drawing(STEADY, max_examples=EXAMPLES, derandomize=EXAMPLES <= USUAL, print_blob=True)
 COLUMNS = {"k": "int", "v": "int", "p": "int"}
