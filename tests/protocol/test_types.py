@@ -25,6 +25,12 @@ from headwater.protocol.types import DecimalType, PrimitiveType, SpatialType, pa
         ("geometry(", PrimitiveType("geometry("), "geometry("),
         ("geometryz", PrimitiveType("geometryz"), "geometryz"),
         ("decimal(5,2)", DecimalType(5, 2), "decimal(5,2)"),
+        ("interval year to month", PrimitiveType("interval year to month"), "interval year to month"),
+        ("interval month", PrimitiveType("interval year to month"), "interval year to month"),
+        ("interval second", PrimitiveType("interval day to second"), "interval day to second"),
+        ("interval hour to minute", PrimitiveType("interval day to second"), "interval day to second"),
+        ("interval minute to hour", PrimitiveType("interval minute to hour"), "interval minute to hour"),
+        ("INTERVAL Day", PrimitiveType("INTERVAL Day"), "INTERVAL Day"),
     ],
 )
 def test_types_with_parameters(text, expected, sql):

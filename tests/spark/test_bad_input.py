@@ -356,11 +356,6 @@ def test_reserved_names(spark, rows, database, fails):
 
 
 def test_types_that_cannot_be_stored(spark, rows, database, fails):
-    for kind in ("INTERVAL DAY", "INTERVAL YEAR TO MONTH", "ARRAY<INTERVAL DAY>", "STRUCT<x: INTERVAL DAY>"):
-        with fails("DELTA_UNSUPPORTED_DATA_TYPES", "interval"):
-            spark.sql(f"CREATE TABLE t (i {kind}) USING delta")
-    with fails("DELTA_UNSUPPORTED_DATA_TYPES", "interval"):
-        spark.sql("CREATE TABLE t USING delta AS SELECT INTERVAL '1' DAY AS i")
     with fails("DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE", "i"):
         spark.sql("CREATE TABLE t USING delta AS SELECT array() AS i")
     with fails("DELTA_NESTED_NOT_NULL_CONSTRAINT", "l"):

@@ -68,8 +68,6 @@ def test_add_columns(spark, rows, database, fails):
         spark.sql("ALTER TABLE t ADD COLUMN sure INT NOT NULL")
     with fails("DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES", "a b"):
         spark.sql("ALTER TABLE t ADD COLUMN `a b` INT")
-    with fails("DELTA_UNSUPPORTED_DATA_TYPES", "interval"):
-        spark.sql("ALTER TABLE t ADD COLUMN i INTERVAL DAY")
 
 
 def test_add_a_varchar_column(spark, rows, database):

@@ -81,15 +81,6 @@ def test_lengths_of_char_and_varchar(spark, rows, fails, database):
     assert rows("SELECT count(*) FROM t WHERE c = 'a'") == [(1,)]
 
 
-@pytest.mark.parametrize("select", ["INTERVAL '1' DAY", "INTERVAL '1' YEAR", "array(INTERVAL '1' DAY)"])
-def test_intervals_are_refused(spark, fails, tmp_path, select):
-    with fails("DELTA_UNSUPPORTED_DATA_TYPES", "i: "):
-        spark.sql(f"SELECT {select} AS i").write.format("delta").save(str(tmp_path / "t"))
-    with fails("DELTA_UNSUPPORTED_DATA_TYPES", "i: "):
-        spark.sql(f"CREATE TABLE delta.`{tmp_path}/t` USING delta AS SELECT {select} AS i")
-    assert not (tmp_path / "t" / "_delta_log").exists()
-
-
 TEXTS = [
     None,
     "a/b",

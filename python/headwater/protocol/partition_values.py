@@ -30,7 +30,7 @@ import pyarrow.compute as pc
 from headwater.basics.errors import HeadwaterError
 from headwater.basics.time_zones import time_zone_of
 from headwater.basics.times import MICROSECONDS_OF_DAY, days_of, microseconds_of, utc_offset
-from headwater.protocol.types import DataType, DecimalType, PrimitiveType
+from headwater.protocol.types import INTERVAL_FIELDS, YEAR_MONTH, DataType, DecimalType, PrimitiveType
 
 _TIMESTAMP = re.compile(
     r"([+-]?\d{4,7})-(\d{1,2})-(\d{1,2})(?:[T ](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:[.](\d{1,9}))?)?)?"
@@ -221,6 +221,46 @@ def _decimal_parser(data_type: DecimalType) -> Callable[[str], Decimal]:
     return parse
 
 
+_INTERVAL = re.compile(r"(?:interval\s+)?([+-]?)\s*'([+-]?)([^']*)'\s*([a-z]+)(?:\s+to\s+([a-z]+))?", re.IGNORECASE)
+#: Of each field of an interval: how many of the smallest unit it is, the greatest value behind another field, and what
+#: separates it from the next.
+_FIELDS = {
+    "year": (12, None, "-"),
+    "month": (1, 11, ""),
+    "day": (86_400_000_000, None, " "),
+    "hour": (3_600_000_000, 23, ":"),
+    "minute": (60_000_000, 59, ":"),
+    "second": (1_000_000, 59, ""),
+}
+
+
+def _interval_parser(name: str) -> Callable[[str], int]:
+    """Months or microseconds of an ANSI literal such as ``INTERVAL '1 02:03:04.5' DAY TO SECOND``."""
+    fields, bits = INTERVAL_FIELDS[name], 32 if name == YEAR_MONTH else 64
+
+    def parse(text: str) -> int:
+        match = _INTERVAL.fullmatch(text.strip())
+        if match is None:
+            raise ValueError(f"not an interval: {text}")
+        outer, inner, value, first, last = match.groups()
+        start, end = (fields.index(each.lower()) for each in (first, last or first))
+        if start > end:
+            raise ValueError(f"not an interval: {text}")
+        total = 0
+        for number, field in enumerate(fields[start : end + 1]):
+            unit, most, separator = _FIELDS[field]
+            part, _, value = value.partition(separator) if start + number < end else (value, "", "")
+            if re.fullmatch(r"\d+(\.\d{1,9})?" if field == "second" else r"\d+", part) is None:
+                raise ValueError(f"not an interval: {text}")
+            whole, _, fraction = part.partition(".")
+            if number and most is not None and int(whole) > most:
+                raise ValueError(f"not an interval: {text}")
+            total += int(whole) * unit + int(fraction.ljust(6, "0")[:6] if fraction else 0)
+        return _fitting(-total if (outer == "-") != (inner == "-") else total, bits)
+
+    return parse
+
+
 def _binary(text: str) -> bytes:
     return text.encode("utf-8")
 
@@ -234,6 +274,7 @@ _PARSERS: Mapping[str, Callable[[str], Any]] = MappingProxyType(
         "boolean": _boolean,
         "binary": _binary,
         "date": parse_date,
+        **{name: _interval_parser(name) for name in INTERVAL_FIELDS},
     }
 )
 

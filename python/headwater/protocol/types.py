@@ -21,6 +21,18 @@ from headwater.protocol.column_metadata import PHYSICAL_NAME
 
 #: The names of the types of whole numbers, the narrowest first.
 INTEGERS = ("byte", "short", "integer", "long")
+#: The two interval types, and the fields that their narrower spellings are of, the longest first.
+YEAR_MONTH, DAY_SECOND = "interval year to month", "interval day to second"
+INTERVAL_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {YEAR_MONTH: ("year", "month"), DAY_SECOND: ("day", "hour", "minute", "second")}
+)
+#: Every spelling of an interval type, and the one that is written. The stored value is the same.
+_INTERVALS = {
+    f"interval {first}" if first == last else f"interval {first} to {last}": name
+    for name, fields in INTERVAL_FIELDS.items()
+    for number, first in enumerate(fields)
+    for last in fields[number:]
+}
 #: Primitive type names of the protocol, with the Arrow type that holds their values.
 PRIMITIVES: Mapping[str, pa.DataType] = MappingProxyType(
     {
@@ -38,6 +50,9 @@ PRIMITIVES: Mapping[str, pa.DataType] = MappingProxyType(
         "timestamp_ntz": pa.timestamp("us"),
         "void": pa.null(),
         "variant": pa.struct([("value", pa.binary()), ("metadata", pa.binary())]),
+        # Counts of months and of microseconds, as data files have them.
+        YEAR_MONTH: pa.int32(),
+        DAY_SECOND: pa.int64(),
     }
 )
 
@@ -70,9 +85,7 @@ class DataType:
 
 @dataclass(frozen=True)
 class PrimitiveType(DataType):
-    """A primitive by the protocol's name (``long``, not ``bigint``); also names this version does not know (``interval
-    day``).
-    """
+    """A primitive by the protocol's name (``long``, not ``bigint``); also names this version does not know."""
 
     name: str
 
@@ -271,7 +284,7 @@ def parse_type(value: Any) -> DataType:
             return SpatialType(name, crs or _DEFAULT_CRS, algorithm)
         if value.lower() == _STRING_BY_COLLATION:
             return PrimitiveType("string")
-        return DecimalType(10, 0) if value == "decimal" else PrimitiveType(value)
+        return DecimalType(10, 0) if value == "decimal" else PrimitiveType(_INTERVALS.get(value, value))
     try:
         match value["type"]:
             case "struct":

@@ -24,7 +24,15 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.protocol.types import PRIMITIVES, DataType, DecimalType, PrimitiveType, StructField, StructType
+from headwater.protocol.types import (
+    INTERVAL_FIELDS,
+    PRIMITIVES,
+    DataType,
+    DecimalType,
+    PrimitiveType,
+    StructField,
+    StructType,
+)
 from headwater.pruning.masks import MAYBE, Mask
 from headwater.pruning.predicates import BOOLEAN, INTEGRAL_RANGES, Cast, Column, Literal, Operand, Value, Year, type_of
 
@@ -95,7 +103,9 @@ class ResolvedColumn:
     def has_statistics(self) -> bool:
         kind = self.field.type
         return isinstance(kind, DecimalType) or (
-            isinstance(kind, PrimitiveType) and kind.name in PRIMITIVES and kind.name not in ("void", "variant")
+            isinstance(kind, PrimitiveType)
+            and kind.name in PRIMITIVES
+            and kind.name not in ("void", "variant", *INTERVAL_FIELDS)  # the protocol: intervals skip no file
         )
 
 

@@ -23,6 +23,7 @@ from headwater.protocol.properties import universal_formats
 from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import (
     INTEGERS,
+    INTERVAL_FIELDS,
     ArrayType,
     DataType,
     DecimalType,
@@ -234,7 +235,11 @@ def _check_types(version: int, schema: StructType) -> None:
 def _allows(version: int, kind: DataType) -> bool:
     match kind:
         case PrimitiveType(name):
-            return name != "void" if version == 1 else name in (_TYPES_OF_V2 if version == 2 else _TYPES_OF_V3)
+            return (
+                name not in ("void", *INTERVAL_FIELDS)
+                if version == 1
+                else name in (_TYPES_OF_V2 if version == 2 else _TYPES_OF_V3)
+            )
         case ArrayType() | MapType():
             return version > 1
         case SpatialType():

@@ -23,6 +23,8 @@ from headwater.protocol.column_metadata import COLUMN_ID, TYPE_CHANGES
 from headwater.protocol.columns import ELEMENT, KEY, Path, all_fields, find_path
 from headwater.protocol.row_tracking import reserved_names
 from headwater.protocol.types import (
+    INTERVAL_FIELDS,
+    PRIMITIVES,
     ArrayType,
     DataType,
     DecimalType,
@@ -286,6 +288,7 @@ _STORED = {
     "float": pa.float32(),
     "double": pa.float64(),
     "date": pa.date32(),
+    **{name: PRIMITIVES[name] for name in INTERVAL_FIELDS},
 }
 
 

@@ -51,6 +51,8 @@ private[headwater] object ParquetValueReader {
       case (DateType, INT32) if is(LogicalTypeAnnotation.dateType()) && !rebases => Some(int)
       case (TimestampType, INT64) if is(micros(true)) && !rebases => Some(long)
       case (TimestampNTZType, INT64) if is(micros(false)) => Some(long)
+      case (_: YearMonthIntervalType, INT32) if plain => Some(int)
+      case (_: DayTimeIntervalType, INT64) if plain => Some(long)
       case (_: StringType, BINARY) if is(LogicalTypeAnnotation.stringType()) => Some(bytes)
       case (BinaryType, BINARY) if plain => Some(bytes)
       case (decimal: DecimalType, kind) if is(LogicalTypeAnnotation.decimalType(decimal.scale, decimal.precision)) =>

@@ -171,7 +171,7 @@ class HeadwaterFileIndex(val indexed: IndexedFiles) extends FileIndex {
   }
 
   private def parsers: Seq[PartitionValueParser] =
-    partitionSchema.map(field => new PartitionValueParser(field.dataType, SparkInternals.conf(session).sessionLocalTimeZone))
+    partitionSchema.map(field => new PartitionValueParser(field, SparkInternals.conf(session).sessionLocalTimeZone))
 
   private def row(values: Seq[String], casts: Seq[PartitionValueParser], number: Option[Int] = None): InternalRow =
     InternalRow.fromSeq(values.zip(casts).map { case (v, parser) => parser.parse(v) } ++ number)

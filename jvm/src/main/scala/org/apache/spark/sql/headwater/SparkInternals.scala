@@ -28,7 +28,8 @@ import org.apache.spark.sql.execution.datasources.v2.V2SessionCatalog
 import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
 import org.apache.spark.sql.internal.{SQLConf, StaticSQLConf}
 import org.apache.spark.sql.types.{
-  ArrayType, DataType, IntegerType, LongType, MapType, StringType, StructField, StructType, UserDefinedType
+  ArrayType, DataType, DayTimeIntervalType, IntegerType, LongType, MapType, StringType, StructField, StructType, UserDefinedType,
+  YearMonthIntervalType
 }
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -176,9 +177,10 @@ object SparkInternals {
   /** A name's parts, with backticks where SQL needs them. */
   def quoted(parts: Seq[String]): String = parts.map(QuotingUtils.quoteIfNeeded).mkString(".")
 
-  /** Whether files of both types are the same: whatever may be null, and however strings compare and fields are named. */
+  /** Whether files of both types are the same, whatever may be null, and however strings compare, fields are named and intervals show. */
   def isStoredAs(one: DataType, other: DataType): Boolean = (one, other) match {
     case (_: StringType, _: StringType) => true
+    case (_: YearMonthIntervalType, _: YearMonthIntervalType) | (_: DayTimeIntervalType, _: DayTimeIntervalType) => true
     case (ArrayType(a, _), ArrayType(b, _)) => isStoredAs(a, b)
     case (MapType(a, x, _), MapType(b, y, _)) => isStoredAs(a, b) && isStoredAs(x, y)
     case (StructType(a), StructType(b)) => a.length == b.length && a.zip(b).forall { case (x, y) => isStoredAs(x.dataType, y.dataType) }
