@@ -312,6 +312,14 @@ HELD_BY = {
     "the same `txnAppId` and `txnVersion` are also": (
         "spark/test_writes_insert.py::test_inserts_that_one_transaction_version_would_lose_are_refused"
     ),
+    "`ENFORCED` is refused": "spark/test_keys.py::test_keys_that_are_refused",
+    "UNIQUE is refused": "spark/test_keys.py::test_keys_that_are_refused",
+    "refused for a primary key that foreign keys refer to": (
+        "spark/test_keys.py::test_a_primary_key_that_is_referenced_stays"
+    ),
+    "refused while a key names the column": "spark/test_keys.py::test_keys_follow_changes_of_the_table",
+    "refused for columns of the primary key": "spark/test_keys.py::test_keys_follow_changes_of_the_table",
+    "the error has the statements that drop": "spark/test_keys.py::test_a_primary_key_that_is_referenced_stays",
     "if a metastore refuses the update": "bridge/test_remote_metastore.py::test_entries_follow_their_tables",
 }
 
