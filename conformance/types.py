@@ -88,6 +88,22 @@ _ALL = (
     Type("void", "VOID", pa.int32(), (None,), "CAST(NULL AS VOID)", partition=False, nests=False),
     Type("geometry", "GEOMETRY(4326)", pa.binary(), (_POINT,), "ST_GeomFromWKB({}, 4326)", partition=False),
     Type("geography", "GEOGRAPHY(4326)", pa.binary(), (_POINT,), "ST_GeogFromWKB({})", partition=False),
+    Type(
+        "interval year to month",
+        "INTERVAL YEAR TO MONTH",
+        pa.int32(),
+        (14, -1, 0, 178956970),
+        "make_ym_interval(0, {})",
+        partition=False,
+    ),
+    Type(
+        "interval day to second",
+        "INTERVAL DAY TO SECOND",
+        pa.decimal128(18, 6),
+        tuple(map(Decimal, ("93784.000001", "-0.000001", "0.000000", "8640000000.000000"))),
+        "make_dt_interval(0, 0, 0, {})",
+        partition=False,
+    ),
     Type("array", "ARRAY<INT>", pa.list_(pa.int32()), ([1, None], []), partition=False),
     Type(
         "map",
@@ -158,7 +174,7 @@ def arrow(sql: str) -> pa.DataType:
 
 def _type_of(text: str) -> str:
     """The type at the beginning of a column's declaration."""
-    end = re.match(r"\w+", text)
+    end = re.match(r"INTERVAL \w+ TO \w+|\w+", text)
     assert end is not None, text
     if text[end.end() : end.end() + 1] not in ("(", "<"):
         return end[0]

@@ -13,6 +13,11 @@ from conformance.cases import FEED, Case
 from conformance.engines import OURS
 from conformance.steps import Setting, Step, sql
 
+_AS_NUMBERS = {
+    "interval year to month": "CAST(CAST({} AS INTERVAL MONTH) AS INT)",
+    "interval day to second": "CAST(CAST({} AS INTERVAL SECOND) AS DECIMAL(18, 6))",
+}
+
 
 class Spark:
     """A session in this process.
@@ -52,6 +57,8 @@ class Spark:
                 rows = rows.withColumn(field.name, _functions().expr(f"ST_AsBinary({name})"))
             elif kind == "variant":  # whose Arrow form cannot be null in Spark 4
                 rows = rows.withColumn(field.name, _functions().expr(f"nvl2({name}, to_json({name}), NULL)"))
+            elif kind in _AS_NUMBERS:  # which Arrow for Python has no type for, or another one
+                rows = rows.withColumn(field.name, _functions().expr(_AS_NUMBERS[kind].format(name)))
         if hasattr(rows, "toArrow"):
             return rows.toArrow()
         batches = rows._collect_as_arrow()
