@@ -168,11 +168,10 @@ ROWS = Part(
             _statements("DELETE", "INSERT"),
         ),
         Mutation(
-            "late_put",
-            "the store does what it was asked for after it failed, and after the writer found nothing",
+            "no_fence",
+            "a put that got no answer is reported as failed once its commit is not there, and is not put again",
             "a failed statement writes nothing",
             _statements("DELETE", "INSERT"),
-            assumption=True,
         ),
     ),
 )

@@ -2,8 +2,8 @@
  * The rows of one table: several writers, deletion vectors, compaction that moves marks, row ids.
  *
  * The table begins with two files, A (rows 0 and 1) and B (row 2). Each writer runs one statement, once: it loads a
- * snapshot at any moment, prepares its commit, and takes the steps of the commit loop. It may die at any step, and the
- * answer to its put may be lost. Some writers are of another engine: they commit by put-if-absent with a conflict check
+ * snapshot at any moment, prepares its commit, and takes the steps of the commit loop. It may die at any step. The
+ * answer to its put may be lost, or there is none and the store carries the put out at any later time, or never. Some writers are of another engine: they commit by put-if-absent with a conflict check
  * of their own, and know neither row-level concurrency nor the record of moved rows.
  *
  * After each commit, the table is compared with what the statements mean, one after the other: every live row once, with
@@ -468,6 +468,12 @@ inline append()
   do :: k == PATHS -> break :: else -> was[k] = 0; more[k] = 0; k++ od; \
   k = 0; own = 0
 
+/* A request is carried out although its writer has got no answer. Whoever put the name first has it. */
+#define ARRIVES \
+  coming && newest < next -> \
+  d_step { printf("the store | carries out what writer %d asked for\n", i); append() }; \
+  coming = false
+
 proctype Writer(byte i)
 {
   byte own, next, known, paths, taken, gone, row, seen;
@@ -475,7 +481,11 @@ proctype Writer(byte i)
 #ifdef MUTATE_FORGET_TO_MERGE
   byte forgotten[PATHS];
 #endif
-  bool has_own, conflict, moved_whole, found, lost;
+  bool has_own, conflict, moved_whole, found;
+  bool again, coming; /* the second put of a version; a put that got no answer, and may be carried out */
+#ifdef MUTATE_NO_FENCE
+  bool failed;
+#endif
   byte p, k, q, r, found_rows, start, moved, found_at, all, output, rest_removes, rest_adds, before_paths;
 
   atomic {
@@ -506,11 +516,17 @@ proctype Writer(byte i)
 attempt:
   atomic {
     if
-    :: goto ended /* dies, or never comes back */
+    :: !coming -> goto ended /* dies, or never comes back */
+    :: ARRIVES; goto attempt /* a writer that takes no more steps after this one is dead as well */
     :: newest >= next ->
       if
-      :: in_log[i] && log[next].writer == i -> assert(false)
-      :: else -> printf("transaction.committers:StoreCommitter.commit | writer %d finds version %d taken\n", i, next)
+      :: log[next].writer == i ->
+        assert(again);
+        printf("transaction.committers:StoreCommitter._look_for | writer %d finds its own commit\n", i);
+        goto made
+      :: else ->
+        printf("transaction.committers:StoreCommitter.commit | writer %d finds version %d taken\n", i, next);
+        again = false; coming = false
       fi
     :: newest < next ->
       d_step {
@@ -518,13 +534,19 @@ attempt:
         printf("transaction.committers:StoreCommitter.commit | writer %d puts version %d\n", i, next);
         append()
       };
-      if
-      :: goto made
-      :: lost = true; printf("transaction.committers:StoreCommitter.commit | the answer to writer %d is lost\n", i);
-         goto look
-      fi
-    :: newest < next -> /* the store failed, and nothing was written */
+      goto made
+    :: newest < next -> /* no answer: the request is carried out, at once or late, or never */
+      printf("transaction.committers:StoreCommitter.commit | the put of version %d by writer %d gets no answer\n", next, i);
+      coming = true;
       goto look
+    :: newest < next -> /* the store refuses, and does nothing */
+      if
+      :: again -> goto end_left /* what is known of this put is not known of the first */
+      :: else ->
+        printf("transaction.committers:StoreCommitter.commit | writer %d reports that the store refused\n", i);
+        INVARIANT("a failed statement writes nothing", !in_log[i]);
+        goto ended
+      fi
     fi
   }
   atomic {
@@ -546,47 +568,50 @@ attempt:
 look:
   atomic {
     if
-    :: goto ended /* the outcome stays unknown */
+    :: ARRIVES; goto look
     :: newest >= next && log[next].writer == i ->
       printf("transaction.committers:StoreCommitter._look_for | writer %d finds its own commit\n", i);
 #ifdef MUTATE_NO_LOOK
-      lost = false;
       d_step { follow_all() };
       if :: conflict -> INVARIANT("a failed statement writes nothing", !in_log[i]); goto ended :: else -> goto attempt fi
 #else
       goto made
 #endif
-    :: newest >= next && log[next].writer != i && !lost ->
+    :: newest >= next && log[next].writer != i ->
       printf("transaction.committers:StoreCommitter._look_for | writer %d finds another's commit\n", i);
+      again = false; coming = false;
       goto attempt
     :: newest < next ->
-      printf("transaction.committers:StoreCommitter._look_for | writer %d reports that the store failed\n", i);
-#ifdef MUTATE_LATE_PUT
-      goto late;
+      printf("transaction.committers:StoreCommitter._look_for | writer %d finds nothing\n", i);
+#ifdef MUTATE_NO_FENCE
+      printf("transaction.committers:StoreCommitter.commit | writer %d reports that the store failed\n", i);
+      failed = true;
+      goto end_left
 #endif
-      INVARIANT("a failed statement writes nothing", !in_log[i]);
-      goto ended
+      if
+      :: again -> goto end_left /* the outcome stays unknown */
+      :: else -> again = true; goto attempt
+      fi
     fi
   }
-#ifdef MUTATE_LATE_PUT
-late:
+end_left: /* What its writer does not know of any more may yet be carried out. */
   atomic {
     if
-    :: newest < next ->
-      d_step { printf("the store | does what writer %d asked for\n", i); append() };
-      INVARIANT("a failed statement writes nothing", !in_log[i])
-    :: newest >= next
+    :: ARRIVES;
+#ifdef MUTATE_NO_FENCE
+      INVARIANT("a failed statement writes nothing", !failed || !in_log[i])
+#endif
+    :: !coming || newest >= next
     fi;
     goto ended
   }
-#endif
 made:
   atomic {
     printf("transaction.commit_loop:CommitLoop.put | writer %d is acknowledged\n", i);
     INVARIANT("nothing is lost", in_log[i])
   }
 ended:
-  atomic { FORGET; lost = false }
+  atomic { FORGET; again = false; coming = false }
 }
 
 init {

@@ -165,7 +165,7 @@ def test_whatever_fails_all_tables_are_changed_or_none(kind, fault):
         shown = seen(inner)
         if reported == "done":
             assert shown, (at, call)
-        if reported == "failed" and fault not in (Fault.LATE, Fault.AT_THE_END):
+        if reported == "failed":
             assert not shown, (at, call)
         # What any reader found is so for good, and for engines that know of no groups, too, once a writer came by.
         for path in TABLES:

@@ -79,7 +79,7 @@ def test_whatever_fails_the_tables_are_created_with_the_rest_or_not_at_all(kind,
         assert len(found) == 1, (at, call)
         if reported == "done":
             assert found == {True}, (at, call)
-        if reported == "failed" and fault not in (Fault.LATE, Fault.AT_THE_END):
+        if reported == "failed":
             assert found == {False}, (at, call)
         for path in KINDS[kind]:
             if table_exists(path, inner):

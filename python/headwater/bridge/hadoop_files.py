@@ -18,7 +18,7 @@ from py4j.protocol import Py4JJavaError
 
 from headwater.bridge.messages import StoreIdentity
 from headwater.bridge.messages.failures import StoreCause
-from headwater.stores.hadoop import ConditionalCreate, ReplacedMeanwhile, RequestNotKnown, RequestPutOff
+from headwater.stores.hadoop import ConditionalCreate, RenameMayCome, ReplacedMeanwhile, RequestNotKnown, RequestPutOff
 
 #: What HTTP's statuses mean here.
 _CONFLICT = 409
@@ -184,6 +184,9 @@ def failure_of(path: str, causes: Sequence[StoreCause]) -> OSError:
     """The error for a failure and its causes, the outermost first."""
     statuses = {cause.status for cause in causes}
     kinds = [cause.class_name.rpartition(".")[2] for cause in causes]
+    if kinds[0] == "TemporaryLeft":
+        failure = failure_of(path, causes[1:])
+        return RenameMayCome(failure.errno, failure.strerror, path)
     reason = f"{kinds[0]}: {causes[0].message}" if causes[0].message else kinds[0]
     reason = re.sub(r"\s+", " ", reason)[:_LONGEST_REASON]
     status = next((cause.status for cause in causes if cause.status), None)

@@ -67,6 +67,8 @@ _NAME = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(?P<note>\.settled
 #: The tag of a commit that undoes another: the id of the other's group.
 UNDOES = "headwater.undoes"
 DIRECTORY = "_transactions"
+#: How often a decision is put until it is known what is decided.
+_DECISIONS_PUT = 2
 #: Seconds without a sign of life after which a group that cannot be finished is aborted: its writer may be about to
 #: move a commit behind that of another, which takes milliseconds.
 PATIENCE = 10.0
@@ -412,18 +414,24 @@ def decision(store: Store, group: Group) -> str | None:
 def decide(store: Store, group: Group, outcome: str) -> str:
     """Have a group decided; what it was decided to be, which is another's word where that came first.
 
+    A failure says nothing about the decision: a request may be carried out after it has failed.
+
     :raises OSError: the store failed, and it is not known to be decided.
     """
     path = decision_path(group)
     store.make_directory(path.rpartition("/")[0])
-    try:
-        store.put_if_absent(path, json.dumps({"outcome": outcome}).encode())
-    except Exception:
-        data = read_if_there(store, path)
-        if data is None:
-            raise
-        return _outcome(data)
-    return outcome
+
+    def propose() -> str:
+        try:
+            store.put_if_absent(path, json.dumps({"outcome": outcome}).encode())
+        except Exception:
+            data = read_if_there(store, path)
+            if data is None:
+                raise
+            return _outcome(data)
+        return outcome
+
+    return backoff.OF_COMMITS.insist(propose, _DECISIONS_PUT)
 
 
 def note(table_path: str, store: Store, group_id: str, outcome: str, by: int = 0) -> None:

@@ -78,6 +78,10 @@ class ReplacedMeanwhile(OSError):
     """A file was replaced between two requests of one reading of it."""
 
 
+class RenameMayCome(OSError):
+    """A create by rename failed, and the file that was to be renamed may still be there."""
+
+
 class HadoopFiles(Protocol):
     """What the bridge offers over Hadoop's ``FileSystem`` with Spark's own configuration; every path is a URI.
 
@@ -122,7 +126,11 @@ class HadoopFiles(Protocol):
         """
 
     def create_by_rename(self, path: str, data: bytes) -> None:
-        """Create the file by renaming another, only if the name is free."""
+        """Create the file by renaming another, only if the name is free.
+
+        :raises RenameMayCome: it failed, and the rename may yet be done. After any other failure there is nothing left
+            to rename.
+        """
 
     def replace_by_rename(self, path: str, data: bytes) -> None:
         """Write the file by renaming another, replacing one that exists."""
@@ -303,16 +311,24 @@ class HadoopStore(Store):
         return self._files.delete_empty(path)
 
 
-class RenamingStore(HadoopStore):
-    """A file system whose rename refuses to replace a file, in one step: HDFS."""
-
-    puts_if_absent = True
+class _PutsByRename(HadoopStore):
+    """Every file is written under another name and renamed."""
 
     def put_if_absent(self, path: str, data: bytes) -> None:
         self._files.create_by_rename(path, data)
 
+    def may_come_late(self, error: Exception) -> bool:
+        """Only if the temporary file may be there still: what was interrupted is no ``OSError``."""
+        return isinstance(error, RenameMayCome) or not isinstance(error, (OSError, HeadwaterError))
+
     def put(self, path: str, data: bytes) -> None:
         self._files.replace_by_rename(path, data)
+
+
+class RenamingStore(_PutsByRename):
+    """A file system whose rename refuses to replace a file, in one step: HDFS."""
+
+    puts_if_absent = True
 
 
 class ReadOnlyStore(HadoopStore):
@@ -443,7 +459,7 @@ class GenerationStore(TriedStore):
         _settled(lambda: self._files.replace(path, data))
 
 
-class ConditionalRenameStore(TriedStore):
+class ConditionalRenameStore(_PutsByRename, TriedStore):
     """A store whose server renames on the condition that nothing has the new name: Azure's and Oracle's.
 
     It has no rename that replaces: :meth:`put` deletes the old file before it renames the new one, so that a reader may
@@ -454,12 +470,6 @@ class ConditionalRenameStore(TriedStore):
 
     def _refuses_a_second(self, probe: str) -> bool:
         return self._files.renames_that_win(probe, _RENAMES_AT_ONCE) == 1
-
-    def put_if_absent(self, path: str, data: bytes) -> None:
-        self._files.create_by_rename(path, data)
-
-    def put(self, path: str, data: bytes) -> None:
-        self._files.replace_by_rename(path, data)
 
 
 _KINDS: dict[Promise, type[HadoopStore]] = {

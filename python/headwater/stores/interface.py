@@ -6,6 +6,7 @@ store. Which store a path is in: :mod:`headwater.stores.by_path`.
 
 from __future__ import annotations
 
+import errno
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,6 +24,11 @@ _R = TypeVar("_R")
 
 #: A URI scheme of two letters or more, so that a Windows drive is not one.
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+
+
+#: What a store answers if it did nothing: no right to, no space, no such place, or a request that it does not know.
+_REFUSALS = (HeadwaterError, PermissionError, FileNotFoundError, NotADirectoryError)
+_REFUSAL_CODES = frozenset({errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENAMETOOLONG, errno.EOPNOTSUPP})
 
 
 class FileInfo(NamedTuple):
@@ -64,7 +70,7 @@ class Store(ABC):
 
     1. Of all callers of :meth:`put_if_absent` for one path, in any process and on any machine, exactly one succeeds;
        the others get ``FileExistsError``. If the store cannot know, it raises any other exception; the caller then
-       looks for its commit.
+       looks for its commit. What is not there then may still come, unless :meth:`may_come_late` says no.
     2. A reader sees a whole file or none, also while a :meth:`put` replaces it, and also after the writer died.
     3. An acknowledged file is durable: every reader and every listing sees it from then on, and it survives a crash of
        the machine. A file in the place of another one is another :class:`FileInfo`, whatever it has in common, unless
@@ -146,6 +152,12 @@ class Store(ABC):
 
         :raises FileExistsError: a file of that name is there already.
         """
+
+    def may_come_late(self, error: Exception) -> bool:
+        """Whether a put-if-absent that failed with this error may still be carried out, such as by a request that is
+        on its way; False only if the store rules that out.
+        """
+        return not isinstance(error, _REFUSALS) and getattr(error, "errno", None) not in _REFUSAL_CODES
 
     def put_once(self, path: str, data: bytes) -> None:
         """As :meth:`put_if_absent`, for content that nobody else writes, or a name that nobody else has: a file that
@@ -297,6 +309,9 @@ class StoreOver(Store):
     def put_if_absent(self, path: str, data: bytes) -> None:
         self._check_change(path)
         self.inner.put_if_absent(path, data)
+
+    def may_come_late(self, error: Exception) -> bool:
+        return self.inner.may_come_late(error)
 
     def put(self, path: str, data: bytes) -> None:
         self._check_change(path)

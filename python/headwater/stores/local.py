@@ -113,6 +113,10 @@ class LocalStore(Store):
                 self._put_by_rename(temporary, path)
         _sync_directory(os.path.dirname(path))
 
+    def may_come_late(self, error: Exception) -> bool:
+        """No: the temporary file that gets the name is deleted once the call has failed."""
+        return False
+
     @staticmethod
     def _put_by_rename(temporary: str, path: str) -> None:
         """For file systems without hard links. If the file were created under its name and then written, a process that

@@ -8,9 +8,10 @@ makes bytes a version, and looks for a commit whose outcome is open, is a commit
 and winners.
 
 **Failure model.** The process or its machine may die at any moment. A store may report an error although it did what it
-was asked, repeat a request, or answer late. Any number of writers, of other programs and machines too, commit to the
-same table. The store must keep three promises: an acknowledged file stays, whole, under its name; of several writers
-that create one name, exactly one succeeds; a listing shows every file whose creation was acknowledged before it.
+was asked, repeat a request, answer late, or do what it was asked after it has reported an error. Any number of writers,
+of other programs and machines too, commit to the same table. The store must keep three promises: an acknowledged file
+stays, whole, under its name; of several writers that create one name, exactly one succeeds; a listing shows every file
+whose creation was acknowledged before it.
 
 **Steps.**
 
@@ -39,6 +40,9 @@ that create one name, exactly one succeeds; a listing shows every file whose cre
    the failure is reported. The same look distinguishes a lost race from a retry inside the store, which finds its own
    file and reports that it exists. If the store cannot be read either, several times, the outcome is open: the error
    says so, and names the file and the identifier to look for.
+   A request may also be carried out after that look. So unless the store rules that out
+   (:meth:`headwater.stores.Store.may_come_late`), a commit that is not there is put again, with the same
+   bytes. Then the name is taken, and the late request fails. If the second put fails as well, the outcome is open.
    If the version before is gone by now, log cleanup may have gone beyond the version that was read, while this writer
    was paused: the name was free, but no version follows from the commit. It is taken back, and reported as a conflict.
    A writer that dies before that leaves it, and another paused writer may lose its race to it. So each looks for the
@@ -73,7 +77,7 @@ names (``model/rows.pml``):
   and ``test_keyed.py`` for the rules;
   ``tests/concurrency/test_model.py`` compares every interleaving it reaches with a model; ``test_writers.py`` and
   ``test_mixed.py`` race processes of every engine, some of which are killed. Clocks: ``tests/faults/test_clocks.py``.
-- Steps 6 and 7: ``tests/transaction/test_faults.py``, ``test_committers.py`` and
+- Steps 6 and 7: ``tests/transaction/test_faults.py``, ``test_committers.py``, ``test_late_puts.py`` and
   ``tests/faults/test_cleaned_logs.py``.
 """
 

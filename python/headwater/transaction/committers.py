@@ -32,6 +32,8 @@ _LOG = logging.getLogger(__name__)
 
 #: How often a commit is looked for if the store leaves its outcome open.
 LOOKS = 4
+#: How often a commit is put as one version: once more after a put whose request may be carried out late.
+_PUTS = 2
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,9 @@ class StoreCommitter(Committer):
     """The table's store: a commit is a file of the log that is put if absent.
 
     A store may report a failure although it did what it was asked, or find the file of its own first request when it
-    retries. So the file is read: each commit has an identifier of its own.
+    retries. So the file is read: each commit has an identifier of its own. A store may also carry out a request after
+    it has reported it as failed, and after that look. So a commit that is not there is put again: then the name is
+    taken, and the late request fails. Only if the second put fails as well is the outcome unknown.
     """
 
     rows_version = None
@@ -108,26 +112,32 @@ class StoreCommitter(Committer):
 
     def commit(self, version: int, data: bytes, transaction_id: str) -> Made | Lost | Unknown:
         path = self._path(version)
-        try:
-            self._store.put_if_absent(path, data)
-        except FileExistsError as error:
-            return self._look_for(transaction_id, version, error) or Lost(version)
-        except Exception as error:
-            outcome = self._look_for(transaction_id, version, error)
-            if outcome is None:
-                raise
-            if isinstance(outcome, Made):
-                _LOG.warning("%s: the store reported a failure, but the commit is there", path, exc_info=True)
-            return outcome
-        return Made()
+        failures: list[Exception] = []
+        for _ in backoff.OF_COMMITS.tries(_PUTS):
+            try:
+                self._store.put_if_absent(path, data)
+                return Made()
+            except Exception as error:
+                failures.append(error)
+                outcome = self._look_for(transaction_id, version, error)
+                if isinstance(outcome, Made) and not isinstance(error, FileExistsError):
+                    _LOG.warning("%s: the store reported a failure, but the commit is there", path, exc_info=True)
+                if outcome is not None:
+                    return outcome
+                is_first = len(failures) == 1
+                if is_first and not isinstance(error, FileExistsError) and not self._store.may_come_late(error):
+                    raise
+        if isinstance(failures[-1], FileExistsError):
+            return Lost(version)
+        return Unknown(path, failures[0], failures[-1])
 
-    def _look_for(self, transaction_id: str, version: int, reported: Exception) -> Made | Unknown | None:
-        """What has become of a commit after the store reported a failure; None if it is not there."""
+    def _look_for(self, transaction_id: str, version: int, reported: Exception) -> Made | Lost | Unknown | None:
+        """What has become of a commit after the store reported a failure; None if the version is not there."""
         path = self._path(version)
         for _ in backoff.OF_COMMITS.tries(LOOKS):
             try:
                 info = commit_info_of(self._store.read(path)) or {}
-                return Made() if info.get("txnId") == transaction_id else None
+                return Made() if info.get("txnId") == transaction_id else Lost(version)
             except FileNotFoundError:
                 return None
             except Exception as error:

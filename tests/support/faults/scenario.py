@@ -72,6 +72,8 @@ class Life:
     disk: Store
     outcomes: dict[str, int | None] = field(default_factory=dict)
     failures: list[BaseException] = field(default_factory=list)
+    #: The steps whose writer was told that nothing was committed.
+    failed: set[str] = field(default_factory=set)
 
     def run(self, first: int = 0, count: int | None = None) -> None:
         """Some of the steps, all by default, up to where the process dies."""
@@ -148,6 +150,8 @@ class Life:
             self.outcomes[name] = txn.commit(Provenance("WRITE", user_metadata=name)).version
         except (OSError, HeadwaterError) as error:
             self.failures.append(error)
+            if not isinstance(error, HeadwaterError) or error.condition != "HEADWATER_COMMIT_OUTCOME_UNKNOWN":
+                self.failed.add(name)
         wait_for_maintenance(60)
 
 
@@ -155,7 +159,8 @@ def check(life: Life) -> None:
     """What must hold whatever happened.
 
     - Versions are without gap, and each holds one whole commit.
-    - What was acknowledged is there once, under the version that was told; what failed is there once or not at all.
+    - What was acknowledged is there once, under the version that was told; what failed is not there, and what may have
+      failed is there once or not at all.
     - Each version shows what a plain replay of the log shows, by whichever checkpoint it is read.
     - The next writer commits, and the next checkpoint is written and read.
     """
@@ -167,6 +172,7 @@ def check(life: Life) -> None:
     assert list(commits) == list(range(len(commits)))
     names = [_provenance(actions)["userMetadata"] for actions in commits.values()]
     assert len(set(names)) == len(names)
+    assert not life.failed.intersection(names)
     for name, version in life.outcomes.items():
         if version is not None:
             assert names[version] == name

@@ -2,10 +2,10 @@
 
 No server program that can be installed has this endpoint: Azurite has that of blobs only. This one is written from
 Microsoft's public reference of the REST API ("Path: Create, Update, Read, Get Properties, List, Delete"), in as much of
-it as Hadoop's connector asks for, and keeps what that says of conditions: a create and a rename with
-``If-None-Match: *`` fail with 409 where the name is taken. It knows neither signatures nor owners. Data that was
-appended is seen when it was flushed. ``azure_server`` prints its port and ends with its standard input; rules:
-:mod:`support.stores.misbehaving`.
+it as Hadoop's connector asks for, and keeps what that says of conditions: a create and a rename with ``If-None-Match:
+*`` fail with 409 where the name is taken. It knows neither signatures nor owners. Data is appended at any position, in
+any order and again, and is seen when it was flushed. ``azure_server`` prints its port and ends with its standard input;
+rules: :mod:`support.stores.misbehaving`.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ class Refused(Exception):
 
 
 class Entry:
-    """A file, or a directory, whose ``content`` is None. ``coming``: what was appended and not flushed."""
+    """A file, or a directory, whose ``content`` is None. ``coming``: what was appended and not flushed, by its
+    position."""
 
     etags = itertools.count(1)
 
     def __init__(self, is_directory: bool) -> None:
         self.content = None if is_directory else b""
-        self.coming = b""
+        self.coming: dict[int, bytes] = {}
         self.changed()
 
     def changed(self) -> None:
@@ -129,12 +130,17 @@ class Azure:
     def patch(self, path, query, environ, body):
         entry = self.entry(path)
         if query["action"] == "append":
-            if int(query["position"]) != len(entry.flushed) + len(entry.coming):
-                raise Refused(400, "InvalidFlushPosition")
-            entry.coming += body
+            entry.coming[int(query["position"])] = body
         if query["action"] == "flush" or query.get("flush") == "true":
-            entry.content, entry.coming = entry.flushed + entry.coming, b""
-            entry.changed()
+            content = entry.flushed
+            while (more := entry.coming.get(len(content))) is not None:
+                content += more
+            wanted = int(query["position"]) + (len(body) if query["action"] == "append" else 0)
+            if wanted != len(content):
+                raise Refused(400, "InvalidFlushPosition")
+            if content != entry.content:
+                entry.content, entry.coming = content, {}
+                entry.changed()
         return (202 if query["action"] == "append" else 200), entry.headers(), b""
 
     def head(self, path, query, environ, body):

@@ -20,11 +20,13 @@ from headwater.log import deletion_vectors
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.actions import AddFile, Metadata, Protocol
 from headwater.stores import Store
+from headwater.stores.schemes import Promise
 from headwater.transaction import Provenance, Transaction, wait_for_maintenance
 from support.processes import environment, python
 
 COMMITS = 8
 COMMIT = r"_delta_log/\d{20}\.json$"
+COMMIT_NAME = f"{1:020}.json"
 
 
 def create(table, store):
@@ -39,6 +41,17 @@ def append(table, store, snapshot, path="new"):
     txn = Transaction(table, store, snapshot)
     txn.add([AddFile(path, {}, 1, 1)])
     return txn.commit(Provenance("WRITE"))
+
+
+def outcome(table, store, snapshot) -> str:
+    """What the writer of a commit is told: ``done``, ``failed`` or an error condition."""
+    try:
+        append(table, store, snapshot)
+    except OSError:
+        return "failed"
+    except HeadwaterError as error:
+        return error.condition
+    return "done"
 
 
 def paths(snapshot: Snapshot) -> list[str]:
@@ -109,14 +122,36 @@ class CommitContract:
         if stands:
             assert append(table, store, snapshot).version == 1
         else:
-            with pytest.raises((OSError, HeadwaterError)) as raised:
+            # After a failed rename there is nothing left to rename. Elsewhere, only a refusal is definite.
+            is_definite = rule["do"] == "deny" or store.promise is Promise.RENAME
+            with pytest.raises(OSError if is_definite else HeadwaterError) as raised:
                 append(table, store, snapshot)
-            assert isinstance(raised.value, OSError)
-            assert raised.value.filename.endswith("00000000000000000001.json")
+            if isinstance(raised.value, HeadwaterError):
+                assert raised.value.condition == "HEADWATER_COMMIT_OUTCOME_UNKNOWN"
+            else:
+                assert raised.value.filename.endswith("00000000000000000001.json")
         assert wait_for_maintenance(60)
         server.rules()
         assert paths(load_snapshot(table, store)) == (["new"] if stands else [])
         assert append(table, store, snapshot, "next").version == (2 if stands else 1)
+
+    @pytest.mark.parametrize("puts", [1, 2])
+    def test_a_commit_that_is_carried_out_late_was_not_reported_as_failed(self, server, open_store, puts):
+        """By the second put, if that works; otherwise the outcome is unknown."""
+        table = server.table
+        store = open_store(table)
+        snapshot = create(table, store)
+        assert wait_for_maintenance(60)
+        server.rules({"method": "PUT", "path": COMMIT, "do": "fail"})
+        failed = outcome(table, store, snapshot)
+        asked = [path for method, path, _ in server.seen()["requests"] if method == "PUT" and COMMIT_NAME in path]
+        # A client asks several times for each of the two puts.
+        server.rules({"method": "PUT", "path": COMMIT, "do": "late", "times": len(asked) * puts // 2})
+        told = outcome(table, store, snapshot)
+        server.rules()
+        assert told == ("done" if failed != "failed" and puts == 1 else failed)
+        assert paths(load_snapshot(table, store)) == ([] if told == "failed" else ["new"])
+        assert wait_for_maintenance(60)
 
     def test_a_file_of_a_name_of_its_own_is_there_though_an_answer_is_lost(self, server, open_store):
         table = server.table

@@ -15,7 +15,8 @@ and ``do`` is
 - ``lose``: it is done, and then 500;
 - ``hang up``: it is done, and then the connection is closed, without an answer;
 - ``wait``: 20 ms later it is done;
-- ``hold``: it is done when there are other rules, or after 20 s.
+- ``hold``: it is done when there are other rules, or after 20 s;
+- ``late``: 500 at once, and it is done when there are other rules, before these are answered.
 
 ``GET /-/seen`` answers ``{"most": …, "requests": [[method, path, had a condition]…]}``: how many were under way at
 once, and all since the last rules.
@@ -24,6 +25,7 @@ once, and all since the last rules.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import re
 import socket
@@ -53,7 +55,7 @@ class Misbehaving:
         self.served = served
         self.lock = threading.Lock()
         self.changing = threading.Lock() if one_at_a_time else contextlib.nullcontext()
-        self.rules, self.seen = [], []
+        self.rules, self.seen, self.coming = [], [], []
         self.under_way = self.most = 0
 
     def __call__(self, environ, start_response):
@@ -62,6 +64,9 @@ class Misbehaving:
             with self.lock:
                 self.rules = json.loads(environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])))
                 self.seen, self.most = [], 0
+                coming, self.coming = self.coming, []
+            for request in coming:
+                list(self.served(request, lambda *answer: None))
             return self._answer(start_response, 200, "")
         if path == "/-/seen":
             return self._answer(start_response, 200, json.dumps({"most": self.most, "requests": self.seen}))
@@ -113,6 +118,9 @@ class Misbehaving:
             if name in rules:
                 self._read(environ)
                 return self._answer(start_response, status, ERROR.format(code, name))
+        if "late" in rules:
+            self.coming.append({**environ, "wsgi.input": io.BytesIO(self._read(environ))})
+            return self._answer(start_response, 500, ERROR.format("InternalError", "late"))
         if environ["REQUEST_METHOD"] in ("GET", "HEAD"):
             return self.served(environ, start_response)
         with self.changing:
@@ -128,7 +136,7 @@ class Misbehaving:
 
     @staticmethod
     def _read(environ):
-        environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        return environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
 
     @staticmethod
     def _answer(start_response, status, text):

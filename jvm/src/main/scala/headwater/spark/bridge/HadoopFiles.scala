@@ -7,6 +7,7 @@ import java.nio.file.{Files, Paths, StandardCopyOption, StandardOpenOption}
 import java.util.UUID
 import java.util.concurrent.ConcurrentHashMap
 
+import scala.annotation.tailrec
 import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.conf.Configuration
@@ -193,47 +194,54 @@ final class HadoopFiles(conf: Configuration, store: String => StoreOptions, conf
 
   /** Renames so many files to one name at once; how many were not refused. */
   def renamesThatWin(uri: String, count: Int): Int = on(uri) { (fs, path) =>
-    val temporaries = Seq.fill(count)(HadoopFiles.temporary(path))
-    try {
-      StoreRequests.each(temporaries)(file => HadoopFiles.write(fs.create(file, false), Array[Byte](1)))
-      StoreRequests.each(temporaries)(file => unlessTaken(if (!fs.rename(file, path)) throw HadoopFiles.taken(path))).count(identity)
-    } finally StoreRequests.each(temporaries)(HadoopFiles.deleteQuietly(fs, _))
+    val temporaries = StoreRequests.each(Seq.fill(count)(path))(HadoopFiles.written(fs, _, Array[Byte](1)))
+    try StoreRequests.each(temporaries)(file => unlessTaken(if (!fs.rename(file, path)) throw HadoopFiles.taken(path))).count(identity)
+    finally StoreRequests.each(temporaries)(HadoopFiles.deleteQuietly(fs, _))
   }
 
   private def unlessTaken(create: => Unit): Boolean = try { create; true }
   catch { case e: IOException if StoreFailure.isTaken(e) => false }
 
   /** Writes a file under a temporary name and renames it; replaces one of that name. */
-  def putByRename(uri: String, data: Array[Byte]): Unit = on(uri)((fs, path) => byRename(fs, path, data, Options.Rename.OVERWRITE))
+  def putByRename(uri: String, data: Array[Byte]): Unit =
+    on(uri)((fs, path) => rename(fs, HadoopFiles.written(fs, path, data), path, Options.Rename.OVERWRITE))
 
-  /** Writes a file under a temporary name and renames it if the final name is free; false if it is taken. */
-  def createByRename(uri: String, data: Array[Byte]): Boolean =
-    on(uri)((fs, path) => unlessTaken(byRename(fs, path, data, Options.Rename.NONE)))
+  /**
+   * Writes a file under a temporary name and renames it if the final name is free; false if it is taken. After a failure other than a
+   * [[TemporaryLeft]], no rename that is on its way finds the temporary file.
+   */
+  def createByRename(uri: String, data: Array[Byte]): Boolean = on(uri) { (fs, path) =>
+    val temporary = HadoopFiles.written(fs, path, data) // its name is not the one that may be taken
+    unlessTaken(rename(fs, temporary, path, Options.Rename.NONE))
+  }
 
-  private def byRename(fs: FileSystem, path: Path, data: Array[Byte], how: Options.Rename): Unit = {
-    val temporary = HadoopFiles.temporary(path)
-    try {
-      HadoopFiles.write(fs.create(temporary, false), data)
-      fs match {
+  private def rename(fs: FileSystem, temporary: Path, path: Path, how: Options.Rename): Unit =
+    try fs match {
         case hdfs: DistributedFileSystem => hdfs.rename(temporary, path, how)
         case web: WebHdfsFileSystem => web.rename(temporary, path, how)
         case _: ViewFileSystem =>
           FileContext.getFileContext(fs.getUri, if (store(path.toString).isEmpty) conf else fs.getConf).rename(temporary, path, how)
         case _ => HadoopFiles.rename(fs, temporary, path, how == Options.Rename.OVERWRITE)
       }
-    } catch {
+    catch {
       case e: Throwable =>
-        HadoopFiles.deleteQuietly(fs, temporary)
-        throw e
+        val deleted = HadoopFiles.deleteQuietly(fs, temporary)
+        throw (e match {
+          case failure: IOException if !deleted && !StoreFailure.isInterrupt(failure) => new TemporaryLeft(failure)
+          case _ => e
+        })
     }
-  }
 }
+
+/** A rename that failed, after which the temporary file could not be deleted: the rename may yet be done. */
+final class TemporaryLeft(cause: IOException) extends IOException(cause)
 
 object HadoopFiles {
   /** Hadoop's name, since 3.4.2, of both the option and the capability. */
   val ConditionalCreate = "fs.option.create.conditional.overwrite"
   private val BufferBytes = 64 * 1024
   private val MostReplacements = 5
+  private val MostTemporaries = 3
 
   /** The settings that name a server, beside the path. */
   private def endpoints(scheme: String): Seq[String] = scheme match {
@@ -253,8 +261,31 @@ object HadoopFiles {
 
   private def taken(path: Path) = new FileAlreadyExistsException(s"$path exists")
 
-  def deleteQuietly(fs: FileSystem, path: Path): Unit = try fs.delete(path, false)
-  catch { case _: IOException => }
+  /** Deletes a file, if it is there; whether the store has acknowledged that it is not. */
+  def deleteQuietly(fs: FileSystem, path: Path): Boolean = try { fs.delete(path, false); true }
+  catch { case _: IOException => false }
+
+  /**
+   * Writes a file under a temporary name beside `path`. If that is taken, it is this file's own: the answer to its create was lost, and the
+   * client asked again. So the next try has another name: a create that is on its way never meets a file that is being written.
+   */
+  @tailrec private def written(fs: FileSystem, path: Path, data: Array[Byte], tries: Int = MostTemporaries): Path = {
+    val file = temporary(path)
+    val failure = try { write(fs.create(file, false), data); None }
+    catch {
+      case e: Throwable =>
+        deleteQuietly(fs, file)
+        e match {
+          case failed: IOException if StoreFailure.isTaken(failed) => Some(failed)
+          case _ => throw e
+        }
+    }
+    failure match {
+      case None => file
+      case Some(failed) if tries > 1 => written(fs, path, data, tries - 1)
+      case Some(failed) => throw failed
+    }
+  }
 
   /**
    * Renames a file by the rename that every file system has. Its answer alone says whether it did: to look whether the new name is free, as

@@ -26,9 +26,15 @@ object StoreFailure {
   def wrapping[T](body: => T): T = try body
   catch {
     case e: StoreFailure => throw e
-    case e: SocketTimeoutException => throw new StoreFailure(e)
-    case e @ (_: InterruptedIOException | _: ClosedByInterruptException) => throw e
+    case e: IOException if isInterrupt(e) => throw e
     case e @ (NonFatal(_) | _: LinkageError) => throw new StoreFailure(e)
+  }
+
+  /** Whether a cancelled statement ended a request: no failure of the store's. */
+  def isInterrupt(error: IOException): Boolean = error match {
+    case _: SocketTimeoutException => false
+    case _: InterruptedIOException | _: ClosedByInterruptException => true
+    case _ => false
   }
 
   def isConditionNotMet(error: IOException): Boolean =
