@@ -79,8 +79,8 @@ def check(part: Part, bounds: Mapping[str, int], mutation: str | None = None) ->
         if trail.exists():
             broken, trace = _replayed(part, _run(["spin", "-t", *defined, part.file.name], folder))
         return Result(
-            _number(r"(\d+) states, stored", printed),
-            _number(r"(\d+) transitions", printed),
+            _number(r"(\S+) states, stored", printed),
+            _number(r"(\S+) transitions", printed),
             _number(r"depth reached (\d+)", printed),
             seconds,
             broken,
@@ -100,7 +100,7 @@ def _number(pattern: str, printed: str) -> int:
     found = re.search(pattern, printed)
     if found is None:
         raise SearchFailed(printed)
-    return int(found[1])
+    return int(float(found[1]))  # large numbers are rounded, as 1.2e+08
 
 
 def _replayed(part: Part, printed: str) -> tuple[str, tuple[tuple[str, str], ...]]:

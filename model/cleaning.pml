@@ -109,40 +109,49 @@ inline check_files()
   v = 0
 }
 
+#define TAKEN_BACK 1
+#define STANDS 2
+#define OPEN 3
+
 proctype Writer(byte i)
 {
-  byte next, before, k;
+  byte read, next, before, k, c, seen; /* seen: the commits that it has read or followed */
   bool replaces;
   atomic {
     begun == i; /* writers are alike: only their numbers differ */
     begun++;
-    next = newest + 1;
+#ifndef AT_ONCE /* else all read version 0, before anything happens */
+    read = newest;
+#endif
+    next = read + 1; seen = content[read];
 #if VACUUMS
     if :: replaces = true :: replaces = false fi;
 #endif
 #if VACUUMS
     on_disk = on_disk | BIT(i + 1); young = young | BIT(i + 1);
 #endif
-    printf("log.snapshot:load_snapshot | writer %d reads version %d\n", i, next - 1)
+    printf("log.snapshot:load_snapshot | writer %d reads version %d\n", i, read)
   }
 attempt:
   atomic {
     if
     :: goto ended
     :: HAS(commits, next) ->
-      do
-      :: next < VERSIONS && HAS(commits, next) -> next++
-      :: else -> break
-      od;
+      d_step {
+        do
+        :: next < VERSIONS && HAS(commits, next) -> seen = seen | BIT(by[next]); next++
+        :: else -> break
+        od
+      };
       replaces = false;
-      printf("transaction.commit_loop:CommitLoop.follow_winners | writer %d follows up to version %d\n", i, next - 1);
-      goto attempt
+      printf("transaction.commit_loop:CommitLoop.follow_winners | writer %d follows up to version %d\n", i, next - 1)
     :: !HAS(commits, next) ->
       d_step {
         printf("transaction.committers:StoreCommitter.commit | writer %d puts version %d\n", i, next);
         commits = commits | BIT(next); by[next] = i + 1; puts++; put_at[next] = puts;
         if
         :: next == newest + 1 ->
+          INVARIANT("conflicts are found", seen == content[newest]);
           newest = next;
           content[next] = content[next - 1] | BIT(i + 1);
 #if VACUUMS
@@ -152,15 +161,29 @@ attempt:
         :: else
         fi
       }
+      goto look
     fi
   }
+  atomic {
+    if
+#ifndef MUTATE_FOLLOW_ANY
+    :: !HAS(commits, read) ->
+      printf("transaction.commit_loop:CommitLoop._check_unbroken | writer %d: version %d is gone\n", i, read);
+      goto ended
+    :: HAS(commits, read) -> goto attempt
+#else
+    :: goto attempt
+#endif
+    fi
+  }
+look:
 #ifndef MUTATE_IGNORE_CLEANUP
   atomic {
     if
     :: goto ended
-    :: HAS(commits, next - 1) -> goto made
-    :: !HAS(commits, next - 1) ->
-      printf("transaction.commit_loop:CommitLoop._check_follows | writer %d: version %d is gone\n", i, next - 1)
+    :: HAS(commits, read) -> goto made
+    :: !HAS(commits, read) ->
+      printf("transaction.commit_loop:CommitLoop._check_follows | writer %d: version %d is gone\n", i, read)
     fi
   }
   atomic {
@@ -168,21 +191,35 @@ attempt:
     :: goto ended
     :: d_step {
         k = VERSIONS - 1; newest_of(commits, k, before);
+        newest_of(CHECKPOINTS, next, c);
         if
 #ifdef MUTATE_TAKE_ANY_BACK
-        :: !HAS(commits, next) || put_at[before] >= put_at[next] -> before = 0
+        :: !HAS(commits, next) -> before = OPEN
 #else
-        :: !HAS(commits, next) || put_at[before] >= put_at[next] || by[next] != i + 1 -> before = 0
+        :: !HAS(commits, next) || by[next] != i + 1 -> before = OPEN
 #endif
         :: else ->
-          printf("transaction.conflicts:cleaned_up | writer %d takes version %d back\n", i, next);
-          commits = commits & ~BIT(next); before = 1
-        fi
+          if
+#ifdef MUTATE_NEWEST_TIME
+          :: put_at[before] >= put_at[next] -> before = STANDS
+#else
+          :: before == next -> before = STANDS
+          :: before != next && HAS(commits, next + 1) && c != VERSIONS ->
+            before = (put_at[next + 1] > put_at[next] -> STANDS : OPEN)
+          :: before != next && HAS(commits, next + 1) && c == VERSIONS && put_at[next + 1] > put_at[next] -> before = OPEN
+#endif
+          :: else ->
+            printf("transaction.conflicts:cleaned_up | writer %d takes version %d back\n", i, next);
+            commits = commits & ~BIT(next); before = TAKEN_BACK
+          fi
+        fi;
+        c = 0
       }
       if
-      :: before ->
+      :: before == TAKEN_BACK ->
         INVARIANT("a failed statement writes nothing", !HAS(content[newest], i + 1));
         goto ended
+      :: before == OPEN -> goto ended /* the outcome is reported as unknown */
       :: else
       fi
     fi
@@ -197,7 +234,7 @@ made:
     INVARIANT("nothing is lost", HAS(content[newest], i + 1))
   }
 ended:
-  atomic { young = young & ~BIT(i + 1); next = 0; before = 0; replaces = false }
+  atomic { young = young & ~BIT(i + 1); read = 0; next = 0; before = 0; seen = 0; replaces = false }
 }
 
 proctype Maintenance()

@@ -225,6 +225,7 @@ GROUPS = Part(
 )
 
 _CLEANING = {"READERS": 0}
+_PAUSED = {"WRITERS": 4, "READERS": 0, "AT_ONCE": 1}
 _VACUUM = {"READERS": 0, "MAINTENANCE": 0, "VACUUMS": 1}
 CLEANING = Part(
     "cleaning",
@@ -235,6 +236,8 @@ CLEANING = Part(
         Run("3 writers, 1 VACUUM", _VACUUM),
         Run("2 writers, 1 maintenance, 1 VACUUM", {"WRITERS": 2, "READERS": 0, "VACUUMS": 1}),
         Run("2 writers, 2 maintenances", {"WRITERS": 2, "MAINTENANCE": 2, "READERS": 0}),
+        Run("4 writers that read one version, 1 maintenance", _PAUSED, "long"),
+        Run("4 writers, 1 maintenance", {"WRITERS": 4, "READERS": 0}, "long"),
         Run("3 writers, 1 maintenance, 1 reader", {}, "long"),
         Run("2 writers, 2 maintenances, 1 reader", {"WRITERS": 2, "MAINTENANCE": 2}, "long"),
     ),
@@ -250,6 +253,18 @@ CLEANING = Part(
             "a writer that looks takes back whatever commit has its version",
             "a failed statement writes nothing",
             _CLEANING,
+        ),
+        Mutation(
+            "newest_time",
+            "a writer that looks compares its commit with the newest one, which may have been put after it",
+            "nothing is lost",
+            _PAUSED,
+        ),
+        Mutation(
+            "follow_any",
+            "a writer follows winners although the version that it read is gone",
+            "conflicts are found",
+            _PAUSED,
         ),
         Mutation(
             "clean_first",

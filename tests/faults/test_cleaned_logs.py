@@ -38,8 +38,8 @@ def pass_hours(store, hours):
     store.clock = lambda: now
 
 
-def commit(store, path, name):
-    pass_hours(store, 10)
+def commit(store, path, name, hours=10):
+    pass_hours(store, hours)
     txn = Transaction(path, store, load_snapshot(path, store))
     txn.add([add_file(name)])
     return txn.commit(Provenance("WRITE")).snapshot
@@ -69,16 +69,47 @@ def test_a_commit_after_a_version_that_is_cleaned_up_is_no_version(store, versio
         commit(store, "/t", name)
     clean_up(store, "/t")
     pass_hours(store, 1)
-    if versions == 1:  # the checkpoint's own commit stays, so that the race is lost as usual
-        assert slow.commit(Provenance("WRITE")).version == 2
-        assert files("/t", store) == {"0", "1", "slow"}
-        return
     with pytest.raises(HeadwaterError, match=r"cleaned up beyond version 0") as caught:
         slow.commit(Provenance("WRITE"))
     assert caught.value.condition == "DELTA_CONCURRENT_WRITE"
     assert caught.value.parameters["version"] == str(versions)
     assert files("/t", store) == {"0", *"123"[:versions]}
-    assert not store.exists(path_of(1))
+    assert store.exists(path_of(1)) == (versions == 1)  # the checkpoint's own commit stays, and wins the race
+
+
+SHORT = {"delta_logRetentionDuration": "interval 1 hour", "delta_deletedFileRetentionDuration": "interval 1 hour"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "hours"),
+    [
+        ({}, 1.1),
+        (SHORT, 0.6),
+        (dict.fromkeys(SHORT, "interval 0 seconds"), 0),
+        ({"delta_dropFeatureTruncateHistory_retentionDuration": "interval 1 minute"}, 0.01),
+        ({}, -1.1),
+        (SHORT, -0.6),
+    ],
+)
+def test_a_commit_is_looked_for_once_it_is_half_as_old_as_log_cleanup_lets_it_be(store, settings, hours):
+    """By this machine's clock, which may be behind the store's."""
+    create("/t", add_file("0"), store=store, **settings)
+    slow = slow_writer(store)
+    for name in "123":
+        commit(store, "/t", name, hours=0.00001)
+    clean_up(store, "/t")
+    pass_hours(store, hours)
+    with pytest.raises(HeadwaterError, match="DELTA_CONCURRENT_WRITE" if hours > 0.02 else "UNKNOWN|DELTA_CONCURRENT"):
+        slow.commit(Provenance("WRITE"))
+    assert files("/t", store) == {"0", "1", "2", "3"}
+
+
+def test_a_commit_is_not_looked_for_in_vain(store):
+    """That would be a request for each commit."""
+    create("/t", add_file("0"), store=store)
+    slow = slow_writer(store, Dies(store))
+    pass_hours(store, 0.9)
+    assert slow.commit(Provenance("WRITE")).version == 1
 
 
 def test_an_old_log_takes_commits(store):
@@ -105,13 +136,82 @@ def test_a_commit_stands_if_the_version_before_it_is_cleaned_up_after_it(store):
     create("/t", add_file("0"), store=store)
 
     def others() -> None:
+        clean_up(store, "/t")
+        commit(store, "/t", "next")
+
+    slow = slow_writer(store, Meanwhile(store, others))
+    pass_hours(store, 1)
+    assert slow.commit(Provenance("WRITE")).version == 1
+    assert not store.exists(path_of(0))
+    assert files("/t", store) == {"0", "slow", "next"}
+
+
+def test_a_commit_that_is_cleaned_up_itself_leaves_the_outcome_open(store):
+    create("/t", add_file("0"), store=store)
+
+    def others() -> None:
         commit(store, "/t", "next")
         clean_up(store, "/t")
 
     slow = slow_writer(store, Meanwhile(store, others))
-    assert slow.commit(Provenance("WRITE")).version == 1
-    assert not store.exists(path_of(0))
+    with pytest.raises(HeadwaterError) as caught:
+        slow.commit(Provenance("WRITE"))
+    assert caught.value.condition == "HEADWATER_COMMIT_OUTCOME_UNKNOWN"
     assert files("/t", store) == {"0", "slow", "next"}
+
+
+@pytest.mark.parametrize("also", [[], ["another"]])
+@pytest.mark.parametrize("versions", [2, 3])
+def test_a_commit_is_taken_back_whatever_was_committed_before_its_writer_looked(store, versions, also):
+    """The version after it, if there is one, was put before it; what was put after it is newer."""
+    create("/t", add_file("0"), store=store)
+
+    def others() -> None:
+        for name in also:
+            commit(store, "/t", name)
+
+    slow = slow_writer(store, Meanwhile(store, others))
+    for name in "123"[:versions]:
+        commit(store, "/t", name)
+    clean_up(store, "/t")
+    pass_hours(store, 2)
+    with pytest.raises(HeadwaterError) as caught:
+        slow.commit(Provenance("WRITE"))
+    assert caught.value.condition == "DELTA_CONCURRENT_WRITE"
+    assert not store.exists(path_of(1))
+    assert files("/t", store) == {"0", *"123"[:versions], *also}
+
+
+@pytest.mark.parametrize("hours", [-1000, 0, 1000])
+def test_no_commit_is_taken_back_that_readers_need_whatever_the_times_say(store, hours):
+    """By a clock that is set back or forward, the version after it seems older, or much newer."""
+    create("/t", add_file("0"), store=store)
+    pass_hours(store, 2000)
+
+    def others() -> None:
+        clean_up(store, "/t")
+        pass_hours(store, hours)
+        commit(store, "/t", "next")
+
+    slow = slow_writer(store, Meanwhile(store, others))
+    if hours < 0:
+        with pytest.raises(HeadwaterError, match="HEADWATER_COMMIT_OUTCOME_UNKNOWN"):
+            slow.commit(Provenance("WRITE"))
+    else:
+        slow.commit(Provenance("WRITE"))
+    assert files("/t", store) == {"0", "slow", "next"}
+
+
+def test_a_commit_that_no_version_follows_from_is_not_acknowledged_by_a_clock_that_was_set_back(store):
+    create("/t", add_file("0"), store=store)
+    slow = slow_writer(store)
+    for name in "12":
+        commit(store, "/t", name)
+    clean_up(store, "/t")
+    pass_hours(store, -5)
+    with pytest.raises(HeadwaterError, match="HEADWATER_COMMIT_OUTCOME_UNKNOWN"):
+        slow.commit(Provenance("WRITE"))
+    assert files("/t", store) == {"0", "1", "2"}
 
 
 def test_a_commit_that_another_follows_is_not_taken_back_if_the_clock_was_set_back(store):
@@ -143,7 +243,8 @@ def test_the_commit_of_another_paused_writer_is_left_alone(store):
         store.put_if_absent(path_of(1), b"{}")
 
     slow = slow_writer(store, Meanwhile(store, others))
-    assert slow.commit(Provenance("WRITE")).version == 1
+    with pytest.raises(HeadwaterError, match="HEADWATER_COMMIT_OUTCOME_UNKNOWN"):
+        slow.commit(Provenance("WRITE"))
     assert store.read(path_of(1)) == b"{}"
     assert files("/t", store) == {"0", "slow", "next", "last"}
 
@@ -203,7 +304,7 @@ def writer_beside_a_dead_one(store, names):
 def test_a_commit_after_one_that_a_dead_writer_could_not_take_back_is_no_version(store):
     slow = writer_beside_a_dead_one(store, "1234")
     slow.add([add_file("second")])
-    with pytest.raises(HeadwaterError, match=r"cleaned up beyond version 1"):
+    with pytest.raises(HeadwaterError, match=r"cleaned up beyond version 0"):
         slow.commit(Provenance("WRITE"))
     assert files("/t", store) == {"0", "1", "2", "3", "4"}
     assert not store.exists(path_of(2))

@@ -21,6 +21,7 @@ a history whose features they do not know. There, commits are deleted before che
 - *nothing is lost*: an acknowledged commit is in the newest version, even if the log was cleaned up beyond the version
   that its writer had read (:mod:`headwater.transaction.commit_loop` sees to that).
 - *a failed statement writes nothing*: a commit that is taken back is in no version.
+- *conflicts are found*: a commit that is a version has been checked against all of the versions before it.
 
 The retention begins at midnight (UTC), so a table is cleaned up once a day, not a little with each checkpoint. The
 oldest files are deleted first.

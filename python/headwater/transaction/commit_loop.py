@@ -46,7 +46,9 @@ whose creation was acknowledged before it.
    If the version before is gone by now, log cleanup may have gone beyond the version that was read, while this writer
    was paused: the name was free, but no version follows from the commit. It is taken back, and reported as a conflict.
    A writer that dies before that leaves it, and another paused writer may lose its race to it. So each looks for the
-   commit that it read itself, and follows no winner that is newer than the next.
+   commit that it read itself, and follows no winner if that is gone. A commit is taken back only if no reader needs it:
+   the log has a gap right after it, or goes on with a commit that was put before it and has no checkpoint up to it. If
+   these signs differ, as after a clock was set back, the outcome is open.
 7. *Post-commit maintenance* (:mod:`headwater.transaction.maintenance`) writes checksum and checkpoint in the
    background. It cannot undo or fail the commit. A crash that prevents it costs readers time and nothing else.
 
@@ -94,6 +96,7 @@ from headwater.catalogs.log_view import RatifiedLog
 from headwater.log.commits import parse_actions
 from headwater.log.groups import Group, settle
 from headwater.log.segment import list_log
+from headwater.protocol import properties
 from headwater.protocol.features import in_commit_timestamps_enabled
 from headwater.protocol.file_names import (
     CheckpointName,
@@ -117,8 +120,10 @@ from headwater.transaction.conflicts import WinningCommit, cleaned_up
 from headwater.transaction.prepared import PreparedCommit
 from headwater.transaction.same_table import check_same_table
 
-#: No log cleanup takes a commit that is younger than this, in milliseconds: a day is kept where nobody sets less.
+#: Within this age, in milliseconds, a commit is not looked for, unless its table keeps its log for less than twice as
+#: long: this machine's clock may differ from the store's.
 _CLEANED_UP_AFTER = 3600 * 1000
+_RETENTIONS = (properties.LOG_RETENTION, properties.TRUNCATED_HISTORY_RETENTION)
 #: By how much files of one log may be dated in another order than they were put, in milliseconds, as clocks are set
 #: back and servers of a store differ. Chosen, not measured.
 _CLOCKS_DIFFER = 3600 * 1000
@@ -164,6 +169,10 @@ class CommitLoop:
         self._read: FileInfo | None = None
         if snapshot is not None:
             self._read = snapshot.segment.listing.commits.get(snapshot.version)
+        #: How old it is at least, by any of the clocks, if log cleanup has deleted it.
+        self._kept_for = _CLEANED_UP_AFTER
+        if snapshot is not None:
+            self._kept_for = min(_CLEANED_UP_AFTER, *(snapshot.definition.get(each) // 2 for each in _RETENTIONS))
 
     def put(
         self,
@@ -267,21 +276,19 @@ class CommitLoop:
         read = self._read
         if read is None or not isinstance(self._committer, StoreCommitter):
             return False
-        if clock.milliseconds() - read.modification_time < _CLEANED_UP_AFTER:
+        if abs(clock.milliseconds() - read.modification_time) < self._kept_for:
             return False
         return not self._store.exists(read.path)
 
     def _check_unbroken(self, version: int, files: Sequence[CommitFile]) -> None:
-        """Refuse winners of which one was put later than the next: log cleanup had deleted another commit of its name,
-        and what that changed is not known.
+        """Refuse winners if the commit that was read is gone: log cleanup may have deleted others of their names, whose
+        changes are not known.
 
         :raises HeadwaterError: ``DELTA_CONCURRENT_WRITE``.
         """
-        times = [file.modification_time for file in files if file.modification_time is not None]
-        if times == sorted(times) or not self._is_cleaned_up():
-            return
-        counts.count("conflicts")
-        raise cleaned_up(version + len(files) - 1, times[-1], self.version - 1)
+        if self._is_cleaned_up():
+            counts.count("conflicts")
+            raise cleaned_up(version + len(files) - 1, files[-1].modification_time, version - 1)
 
     def _check_follows(self, data: bytes) -> None:
         """Take a commit back if its version was free only because log cleanup had deleted another's commit: no version
@@ -313,26 +320,37 @@ class CommitLoop:
         if not self._is_cleaned_up():
             return None
         path = f"{self._directory}/{commit_name(self.version)}"
-        commits = list_log(self._prepared.table_path, self._store).commits
-        own, newest = commits.get(self.version), max(commits, default=self.version)
-        if own is None:
-            return None  # it was cleaned up with the version before, as it is as old: no cleanup takes a new one
-        conflict = cleaned_up(newest, commits[newest].modification_time, self.version - 1)
-        later = own.modification_time - commits[newest].modification_time
-        if later <= 0:
-            return None  # the version before was deleted after this one was put
-        try:
-            if self._store.read(path) != data:
-                return None  # so was this one, and then another writer found its name free
-        except FileNotFoundError:  # as well
+        log = list_log(self._prepared.table_path, self._store)
+        commits, newest = log.commits, max(log.commits, default=self.version)
+        gone = OSError("log cleanup has deleted the commit that was read")
+        own, following = commits.get(self.version), commits.get(self.version + 1)
+        if own is None or self._is_another(path, data):
+            # It was cleaned up as well, and the name may be another paused writer's by now.
+            raise self._unknown(Unknown(path, gone, OSError("the commit is not there any more")))
+        is_last = newest == self.version
+        if is_last and all(checkpoint.version <= self.version for checkpoint in log.checkpoints):
             return None
-        if self.version + 1 in commits and later < _CLOCKS_DIFFER:
-            raise self._unknown(Unknown(path, conflict, OSError("the times of the log's files are too close")))
+        conflict = cleaned_up(newest, commits[newest].modification_time, self.version - 1)
+        if is_last or following is not None:
+            # Either the log goes on from this commit, and a checkpoint leads to it; or cleanup ended right after it. If
+            # no checkpoint leads to it, no reader needs it, whatever the times say.
+            is_reached = any(checkpoint.version <= self.version for checkpoint in log.checkpoints)
+            later = own.modification_time - (following or own).modification_time
+            if is_reached and later <= 0:
+                return None
+            if is_reached or later < _CLOCKS_DIFFER:
+                raise self._unknown(Unknown(path, gone, OSError("the log does not show whether a version follows")))
         try:
             self._store.delete(path)
         except OSError as error:  # another look would find it gone
             raise self._unknown(Unknown(path, error, error)) from error
         return conflict
+
+    def _is_another(self, path: str, data: bytes) -> bool:
+        try:
+            return self._store.read(path) != data
+        except FileNotFoundError:
+            return True
 
     def _unknown(self, outcome: Unknown) -> HeadwaterError:
         return HeadwaterError(

@@ -304,7 +304,7 @@ def took(winner: WinningCommit, files: Sequence[RemoveFile]) -> HeadwaterError:
     return _conflict("DELTA_CONCURRENT_DELETE_DELETE", winner, partition=_partitions(files), file=files[0].path)
 
 
-def cleaned_up(newest: int, timestamp: int, read: int) -> HeadwaterError:
+def cleaned_up(newest: int, timestamp: int | None, read: int) -> HeadwaterError:
     """The conflict that the log was cleaned up beyond the version that this transaction follows. ``timestamp`` of the
     newest version in milliseconds since the epoch.
     """
