@@ -161,6 +161,21 @@ def test_a_server_that_does_not_keep_the_condition_is_refused(kind, tmp_path, sc
     assert not [file for _, _, files in os.walk(tmp_path) for file in files]
 
 
+@pytest.mark.parametrize("scheme", [each for each in TRIES if each != "s3a"])
+def test_a_server_whose_answers_are_lost_is_tried_again(tmp_path, scheme):
+    class Losing(FakeHadoop):
+        lost = 2
+
+        def _win(self, path, count):
+            won = super()._win(path, count)
+            self.lost -= 1
+            return won if self.lost < 0 else 0
+
+    store, path = store_for(f"{scheme}://b/t", Losing(tmp_path))
+    store.check_writable(path)
+    assert os.listdir(tmp_path / "b/t/_delta_log") == []
+
+
 def test_a_client_without_conditions_is_refused(tmp_path):
     store, path = store_for("s3a://b/t", FakeHadoop(tmp_path, conditional=False))
     with pytest.raises(HeadwaterError, match="Hadoop 3.3.0") as raised:

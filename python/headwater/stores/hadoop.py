@@ -410,6 +410,16 @@ class TriedStore(HadoopStore):
         """Whether of several that create a file of this name, which there is not yet, only one succeeds."""
         raise NotImplementedError
 
+    def _wins_once(self, probe: str, creates: Callable[[], int]) -> bool:
+        """Whether one of several creates succeeds. If none does, answers may have been lost: it is tried again."""
+        for _ in backoff.OF_REQUESTS.tries(_TRIES):
+            won = creates()
+            if won:
+                return won == 1
+            with contextlib.suppress(OSError):  # the next try finds it, and is the one that counts
+                self._files.delete(probe)
+        return False
+
 
 class ConditionalStore(TriedStore):
     """An object store that creates an object on the condition that there is none: S3."""
@@ -450,7 +460,7 @@ class GenerationStore(TriedStore):
         return FileInfo(path, size, modification_time, tag)
 
     def _refuses_a_second(self, probe: str) -> bool:
-        return self._files.creates_that_win(probe) == 1
+        return self._wins_once(probe, lambda: self._files.creates_that_win(probe))
 
     def put_if_absent(self, path: str, data: bytes) -> None:
         self._files.create_exclusively(path, data)
@@ -469,7 +479,7 @@ class ConditionalRenameStore(_PutsByRename, TriedStore):
     promise = Promise.RENAME
 
     def _refuses_a_second(self, probe: str) -> bool:
-        return self._files.renames_that_win(probe, _RENAMES_AT_ONCE) == 1
+        return self._wins_once(probe, lambda: self._files.renames_that_win(probe, _RENAMES_AT_ONCE))
 
 
 _KINDS: dict[Promise, type[HadoopStore]] = {
