@@ -231,6 +231,16 @@ def files_of(store: Store) -> Store:
     return store.inner if isinstance(store, RatifiedLog) else store
 
 
+def staged_on_record(store: Store) -> set[str]:
+    """The paths of the staged commits that the catalog of a table has on record now; none of a table without one.
+
+    :raises HeadwaterError: ``HEADWATER_CATALOG_FAILED``.
+    """
+    if not isinstance(store, RatifiedLog):
+        return set()
+    return {commit.path(store.table_path) for commit in store.ask().commits.values()}
+
+
 def is_published(table: Version) -> bool:
     """Whether the commit of a table's version is in the log itself, so that a checkpoint may be made of it."""
     log = table.store

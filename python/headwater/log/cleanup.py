@@ -35,7 +35,7 @@ from dataclasses import dataclass
 
 from headwater.basics import clock
 from headwater.catalogs.interface import Maintenance
-from headwater.catalogs.log_view import files_of, is_allowed
+from headwater.catalogs.log_view import files_of, is_allowed, staged_on_record
 from headwater.log import groups
 from headwater.log.checkpoint_reading import CheckpointFiles, UnreadableCheckpoint, named_sidecars, read_checkpoint
 from headwater.log.history import last_version_at
@@ -139,7 +139,9 @@ def _clean_up(snapshot: Snapshot, now: int, start: int) -> CleanedUp | None:
 
 def _expired_of_groups(snapshot: Snapshot, listing: LogListing, version: int) -> list[FileInfo]:
     """What was decided about groups of commits, and staged for them, that are older than any commit that is left. A
-    decision that a group is aborted stays, as one of its commits may come late; so does what a link leads to.
+    decision that a group is aborted stays, as one of its commits may come late; so does what a link leads to. Of the
+    commits that a catalog has ratified, those that may not be published yet stay, however old they are: all that it has
+    on record, and all of later versions.
     """
     oldest, store = listing.commits.get(version), snapshot.store
     if oldest is None:
@@ -150,14 +152,14 @@ def _expired_of_groups(snapshot: Snapshot, listing: LogListing, version: int) ->
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             found += store.list_from(f"{log}/{directory}")
     old = [file for file in found if file.modification_time < oldest.modification_time - _DAY]
-    links = store.links(log, [file.path for file in old])
-    return [file for file in old if file.path not in links and _is_of_groups(file, store)]
+    kept = {*store.links(log, [file.path for file in old]), *staged_on_record(store)}
+    return [file for file in old if file.path not in kept and _is_of_groups(file, store, version)]
 
 
-def _is_of_groups(file: FileInfo, store: Store) -> bool:
+def _is_of_groups(file: FileInfo, store: Store, before: int) -> bool:
     if f"/{STAGED_DIRECTORY}/" in file.path:
         version = file.name[: len(version_prefix(0))]
-        return version.isdecimal() and is_staged_commit(file.name, int(version))
+        return version.isdecimal() and int(version) < before and is_staged_commit(file.name, int(version))
     return groups.is_to_clean_up(file, store)
 
 
