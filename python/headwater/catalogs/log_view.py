@@ -239,6 +239,12 @@ def staged_on_record(store: Store) -> set[str]:
     if not isinstance(store, RatifiedLog):
         return set()
     return {commit.path(store.table_path) for commit in store.ask().commits.values()}
+def first_on_record(store: Store) -> int | None:
+    """The oldest version whose staged commit a table's catalog has on record now; None if there is no such thing.
+
+    :raises HeadwaterError: ``HEADWATER_CATALOG_FAILED``.
+    """
+    return min(store.ask().commits, default=None) if isinstance(store, RatifiedLog) else None
 
 
 def is_published(table: Version) -> bool:

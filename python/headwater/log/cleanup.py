@@ -36,6 +36,7 @@ from dataclasses import dataclass
 from headwater.basics import clock
 from headwater.catalogs.interface import Maintenance
 from headwater.catalogs.log_view import files_of, is_allowed, staged_on_record
+from headwater.catalogs.log_view import files_of, first_on_record, is_allowed
 from headwater.log import groups
 from headwater.log.checkpoint_reading import CheckpointFiles, UnreadableCheckpoint, named_sidecars, read_checkpoint
 from headwater.log.history import last_version_at
@@ -115,6 +116,8 @@ def _clean_up(snapshot: Snapshot, now: int, start: int) -> CleanedUp | None:
     oldest_needed = last_version_at(listing, snapshot, start)
     if oldest_needed is None:
         return None
+    if (on_record := first_on_record(snapshot.store)) is not None:  # whoever publishes needs each of these
+        oldest_needed = min(oldest_needed, on_record)
     checkpoint, expired = _what_may_go(files, listing, snapshot, oldest_needed)
     if checkpoint is None:
         return None
@@ -142,6 +145,9 @@ def _expired_of_groups(snapshot: Snapshot, listing: LogListing, version: int) ->
     decision that a group is aborted stays, as one of its commits may come late; so does what a link leads to. Of the
     commits that a catalog has ratified, those that may not be published yet stay, however old they are: all that it has
     on record, and all of later versions.
+    decision that a group is aborted stays, as one of its commits may come late; so does what a link leads to, and
+    what is staged for a version that is left: the catalog may have ratified it, and nobody published it, however old it
+    is.
     """
     oldest, store = listing.commits.get(version), snapshot.store
     if oldest is None:
@@ -154,6 +160,8 @@ def _expired_of_groups(snapshot: Snapshot, listing: LogListing, version: int) ->
     old = [file for file in found if file.modification_time < oldest.modification_time - _DAY]
     kept = {*store.links(log, [file.path for file in old]), *staged_on_record(store)}
     return [file for file in old if file.path not in kept and _is_of_groups(file, store, version)]
+    links = store.links(log, [file.path for file in old])
+    return [file for file in old if file.path not in links and _is_of_groups(file, store, version)]
 
 
 def _is_of_groups(file: FileInfo, store: Store, before: int) -> bool:

@@ -13,9 +13,11 @@ import pytest
 from headwater.basics import clock
 from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.callbacks import FileFooter, Footers
+from headwater.log.checkpoint_writing import write_checkpoint
 from headwater.log.cleanup import truncate
 from headwater.statements.running.opening import open_snapshot
 from headwater.transaction import wait_for_maintenance
+from headwater.transaction.catalog_commits import CatalogCommitter
 from support.managed_tables import TOKEN
 from support.requests import called, create_request, describe_history, load_table, schema_json
 from support.unity_server import UnityModel, serving
@@ -149,6 +151,41 @@ def test_the_log_is_cleaned_up_if_the_catalog_allows_it(allowed, model, confs, m
         # What is left is a table, and takes commits.
         change(path, statement, "f")
         assert open_snapshot(path, statement).version == 6
+
+
+@pytest.mark.parametrize("reported", [True, False])
+def test_the_log_is_cleaned_up_and_what_is_not_published_stays_however_old_it_is(
+    reported, model, confs, make_statement, monkeypatch
+):
+    """Five days after four commits, a client publishes two, and dies, perhaps before it tells the catalog."""
+
+    def dies(*_):
+        raise OSError("no answer")
+
+    statement = make_statement(confs)
+    path = make(statement, **{"delta.checkpointInterval": "1000"})
+    with monkeypatch.context() as context:
+        context.setattr(CatalogCommitter, "_publish", dies)
+        for value in "abcd":
+            change(path, statement, value)
+    assert wait_for_maintenance(60)
+    log, on_record = Path(path) / "_delta_log", model.schemas["s"]["t"].commits
+    staged = sorted((log / "_staged_commits").iterdir())
+    days_ago = (clock.milliseconds() - 5 * 24 * 3600 * 1000) / 1000
+    for file in log.rglob("*.json"):
+        os.utime(file, (days_ago, days_ago))
+    for version in (1, 2):
+        (log / f"{version:020}.json").write_bytes(staged[version - 1].read_bytes())
+        if reported:
+            del on_record[version]
+    write_checkpoint(open_snapshot(path, statement, 2))
+    model.allowed = ["METADATA_CLEANUP"]
+    cleaned = truncate(open_snapshot(path, statement), 0)
+    assert (cleaned is None) == (not reported)
+    assert {file.name for file in staged[2:]} <= {*os.listdir(log / "_staged_commits")}
+    change(path, statement, "e")
+    for version in range(2, 6):
+        assert (log / f"{version:020}.json").exists()
 
 
 @pytest.mark.parametrize("missing", ["uri", "token"])
