@@ -87,6 +87,10 @@ def test_a_key_without_its_columns_or_not_null_does_not_count() -> None:
         '{"name": "k", "kind": "primary_key", "columns": "a"}',
         '{"name": 1, "kind": "primary_key", "columns": ["a"]}',
         '{"name": "k", "kind": "primary_key", "columns": ["a"], "physical": ["a", "b"]}',
+        '{"name": "k", "kind": "primary_key", "columns": ["a", "A"]}',
+        '{"name": "k", "kind": "primary_key", "columns": ["a", "b"], "physical": ["a", "a"]}',
+        '{"name": "other", "kind": "primary_key", "columns": ["a"]}',
+        "[" * 100_000,
         '{"name": "k", "kind": "foreign_key", "columns": ["a"], "references": [], "referenced": ["b"]}',
         '{"name": "k", "kind": "foreign_key", "columns": ["a"], "references": ["p"], "referenced": []}',
     ],
@@ -96,10 +100,19 @@ def test_a_property_that_is_no_key_does_not_count(text: str) -> None:
     configuration = {**definition.metadata.configuration, f"{KEY_PREFIX}k": text}
     damaged = _with(definition, configuration=configuration)
     assert keys.keys(damaged) == []
-    # It is kept, and a key may take its place.
+    # It is kept, is in nobody's way, and a key may take its place.
+    assert evolved(damaged, _schema("a"), overwrites=True).schema.names == ["a"]
     assert evolved(damaged, _schema("a", "b", "c", "d")).metadata.configuration[f"{KEY_PREFIX}k"] == text
     replaced = _with(damaged, configuration=keys.with_key(damaged, PK._replace(name="k")))
     assert keys.keys(replaced) == [PK._replace(name="k")]
+
+
+def test_a_second_primary_key_does_not_count() -> None:
+    before = _made()
+    text = '{"name": "z", "kind": "primary_key", "columns": ["c"]}'
+    twice = _with(before, configuration={**before.metadata.configuration, f"{KEY_PREFIX}z": text})
+    assert keys.keys(twice) == [PK, FK]
+    assert keys.keys(evolved(twice, before.schema, overwrites=True)) == [PK, FK]
 
 
 def test_an_overwrite_of_the_columns_keeps_keys_and_not_null() -> None:

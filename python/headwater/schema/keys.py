@@ -3,7 +3,8 @@
 Owns the table properties ``headwater.key.<name>``: one for each key, JSON. The protocol has no keys, and other writers
 keep properties that they do not know. A key has the names of its columns and their physical names, so it follows a
 rename, even one by a writer that does not know keys. Promise: a key whose columns are gone, a primary key with a column
-that may be null, and a property that cannot be read, do not count; they keep nobody from using the table.
+that may be null, a second primary key, and a property that cannot be read, do not count; they keep nobody from using
+the table.
 """
 
 from __future__ import annotations
@@ -63,7 +64,10 @@ def keys(definition: TableDefinition) -> list[Key]:
     found: list[Key] = []
     for _, stored in _stored(definition.metadata.configuration):
         columns = _columns(stored, definition.schema, by_physical=definition.maps_columns)
-        if columns is not None and not (stored.key.kind == PRIMARY and any(column.nullable for column in columns)):
+        is_primary = stored.key.kind == PRIMARY
+        if is_primary and (primary_key(found) or any(column.nullable for column in columns or ())):
+            continue
+        if columns is not None:
             found.append(stored.key._replace(columns=tuple(column.name for column in columns)))
     return sorted(found, key=lambda key: (key.kind != PRIMARY, key.name.lower()))
 
@@ -198,7 +202,7 @@ class _Stored(NamedTuple):
 
 def _stored(configuration: Mapping[str, str]) -> list[tuple[str, _Stored]]:
     read = [(name, _read(text)) for name, text in sorted(configuration.items()) if name.startswith(KEY_PREFIX)]
-    return [(name, stored) for name, stored in read if stored is not None]
+    return [(name, each) for name, each in read if each is not None and name == KEY_PREFIX + each.key.name.lower()]
 
 
 def _read(text: str) -> _Stored | None:
@@ -209,10 +213,11 @@ def _read(text: str) -> _Stored | None:
         references, referenced = _texts(said, "references"), _texts(said, "referenced")
         key = Key(_text(said["name"]), kind, columns, said.get("rely") is True, references, referenced)
         physical = _texts(said, "physical") or columns
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     fits = len(referenced) == len(columns) and references if kind == FOREIGN else kind == PRIMARY
-    return _Stored(key, physical) if fits and columns and len(physical) == len(columns) else None
+    is_twice = len({*map(str.lower, columns)}) < len(columns) or len({*physical}) < len(physical)
+    return _Stored(key, physical) if fits and columns and not is_twice and len(physical) == len(columns) else None
 
 
 def _texts(said: Mapping[str, Any], member: str) -> tuple[str, ...]:
