@@ -126,6 +126,8 @@ def test_a_first_put_that_arrives_before_the_second_is_the_commit(monkeypatch):
         ([FileExistsError("of a moment ago")], Made),
         (["late", "late"], Unknown),
         (["late", OSError("no answer")], Unknown),
+        # What the second put says is said of nothing that can be read: it is no word about the first.
+        (["late", FileExistsError("not there")], Unknown),
         # A refusal of the second put says nothing about the first.
         (["late", OSError(errno.ENOSPC, "full")], Unknown),
         (["late", HeadwaterError("HEADWATER_HANDLER_LOST", {"call": "x"})], Unknown),

@@ -127,7 +127,7 @@ class StoreCommitter(Committer):
                 is_first = len(failures) == 1
                 if is_first and not isinstance(error, FileExistsError) and not self._store.may_come_late(error):
                     raise
-        if isinstance(failures[-1], FileExistsError):
+        if all(isinstance(failure, FileExistsError) for failure in failures):
             return Lost(version)
         return Unknown(path, failures[0], failures[-1])
 
