@@ -24,6 +24,24 @@ class TestS3(CommitContract):
     def server(self, s3):
         return s3
 
+    @pytest.mark.parametrize("refusals", [1, 100])
+    def test_a_refusal_of_a_request_that_the_client_repeats_denies_no_earlier_one(self, server, open_store, refusals):
+        """The first request comes late; the client's next is refused, as with a right that was taken away."""
+        store = open_store(server.table)
+        snapshot = create(server.table, store)
+        assert wait_for_maintenance(60)
+        put = {"method": "PUT", "path": COMMIT}
+        # The rule of refusals counts the first request as well, which is late before it is refused.
+        server.rules({**put, "do": "late", "times": 1}, {**put, "do": "deny", "times": refusals + 1})
+        if refusals == 1:
+            assert append(server.table, store, snapshot).version == 1
+        else:
+            with pytest.raises(HeadwaterError, match="HEADWATER_COMMIT_OUTCOME_UNKNOWN"):
+                append(server.table, store, snapshot)
+        server.rules()
+        assert paths(load_snapshot(server.table, store)) == ["new"]
+        assert wait_for_maintenance(60)
+
     @pytest.mark.parametrize(("times", "stands"), [(2, True), (1000, False)])
     def test_a_create_that_is_put_off_is_asked_for_again(self, s3, open_store, times, stands):
         store = open_store(s3.table)

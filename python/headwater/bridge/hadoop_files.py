@@ -18,8 +18,17 @@ from py4j.protocol import Py4JJavaError
 
 from headwater.bridge.messages import StoreIdentity
 from headwater.bridge.messages.failures import StoreCause
-from headwater.stores.hadoop import ConditionalCreate, RenameMayCome, ReplacedMeanwhile, RequestNotKnown, RequestPutOff
+from headwater.stores.hadoop import (
+    ConditionalCreate,
+    RefusedAgain,
+    RenameMayCome,
+    ReplacedMeanwhile,
+    RequestNotKnown,
+    RequestPutOff,
+)
 
+#: How Amazon's client says that it made a request more than once.
+_REPEATED = re.compile(r"SDK Attempt Count: (?!1\b)\d")
 #: What HTTP's statuses mean here.
 _CONFLICT = 409
 _NOT_AS_EXPECTED = 412
@@ -201,4 +210,6 @@ def failure_of(path: str, causes: Sequence[StoreCause]) -> OSError:
     if _NOT_KNOWN & statuses:
         return RequestNotKnown(errno.EOPNOTSUPP, reason, path)
     denied = bool(_NOT_ALLOWED & statuses) or any(kind in _DENIED for kind in kinds)
+    if denied and any(_REPEATED.search(cause.message or "") for cause in causes):
+        return RefusedAgain(errno.EACCES, reason, path)
     return OSError(errno.EACCES if denied else errno.EIO, reason, path)

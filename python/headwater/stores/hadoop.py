@@ -82,6 +82,10 @@ class RenameMayCome(OSError):
     """A create by rename failed, and the file that was to be renamed may still be there."""
 
 
+class RefusedAgain(PermissionError):
+    """A request that was refused after the client had made it before, without a definite answer."""
+
+
 class HadoopFiles(Protocol):
     """What the bridge offers over Hadoop's ``FileSystem`` with Spark's own configuration; every path is a URI.
 
@@ -444,6 +448,10 @@ class ConditionalStore(TriedStore):
     def put_if_absent(self, path: str, data: bytes) -> None:
         create = partial(self._files.create_conditionally, path, data)
         backoff.OF_REQUESTS.insist(create, _TRIES, lambda error: isinstance(error, RequestPutOff))
+
+    def may_come_late(self, error: Exception) -> bool:
+        """A refusal says nothing about the client's own requests before it."""
+        return isinstance(error, RefusedAgain) or super().may_come_late(error)
 
     def put(self, path: str, data: bytes) -> None:
         self._files.replace(path, data)

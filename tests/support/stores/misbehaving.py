@@ -108,6 +108,9 @@ class Misbehaving:
         if "ignore" in rules:
             environ.pop("HTTP_IF_NONE_MATCH", None)
             environ["QUERY_STRING"] = environ.get("QUERY_STRING", "").replace(GENERATION, "ignored=0")
+        if "late" in rules:
+            self.coming.append({**environ, "wsgi.input": io.BytesIO(self._read(environ))})
+            return self._answer(start_response, 500, ERROR.format("InternalError", "late"))
         for name, status, code in (
             ("unknown", 501, "NotImplemented"),
             ("conflict", 409, "ConditionalRequestConflict"),
@@ -118,9 +121,6 @@ class Misbehaving:
             if name in rules:
                 self._read(environ)
                 return self._answer(start_response, status, ERROR.format(code, name))
-        if "late" in rules:
-            self.coming.append({**environ, "wsgi.input": io.BytesIO(self._read(environ))})
-            return self._answer(start_response, 500, ERROR.format("InternalError", "late"))
         if environ["REQUEST_METHOD"] in ("GET", "HEAD"):
             return self.served(environ, start_response)
         with self.changing:
