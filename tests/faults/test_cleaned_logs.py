@@ -182,6 +182,35 @@ def test_a_commit_is_taken_back_whatever_was_committed_before_its_writer_looked(
     assert files("/t", store) == {"0", *"123"[:versions], *also}
 
 
+@pytest.mark.parametrize("times", [1, 100])
+def test_no_commit_is_taken_back_by_a_listing_that_lacks_the_next_one(store, times):
+    create("/t", add_file("0"), store=store)
+
+    class Lacking(Meanwhile):
+        left = times
+
+        def list_from(self, directory, start_name=""):
+            found = super().list_from(directory, start_name)
+            if any(file.path == path_of(3) for file in found) and self.left > 0:
+                self.left -= 1
+                return [file for file in found if file.path != path_of(2)]
+            return found
+
+    def others() -> None:
+        clean_up(store, "/t")
+        for name in ("next", "last"):
+            commit(store, "/t", name)
+
+    slow = slow_writer(store, Lacking(store, others))
+    pass_hours(store, 1)
+    if times == 1:
+        slow.commit(Provenance("WRITE"))
+    else:
+        with pytest.raises(HeadwaterError, match="HEADWATER_COMMIT_OUTCOME_UNKNOWN"):
+            slow.commit(Provenance("WRITE"))
+    assert files("/t", store) == {"0", "slow", "next", "last"}
+
+
 @pytest.mark.parametrize("hours", [-1000, 0, 1000])
 def test_no_commit_is_taken_back_that_readers_need_whatever_the_times_say(store, hours):
     """By a clock that is set back or forward, the version after it seems older, or much newer."""

@@ -231,14 +231,6 @@ def files_of(store: Store) -> Store:
     return store.inner if isinstance(store, RatifiedLog) else store
 
 
-def staged_on_record(store: Store) -> set[str]:
-    """The paths of the staged commits that the catalog of a table has on record now; none of a table without one.
-
-    :raises HeadwaterError: ``HEADWATER_CATALOG_FAILED``.
-    """
-    if not isinstance(store, RatifiedLog):
-        return set()
-    return {commit.path(store.table_path) for commit in store.ask().commits.values()}
 def first_on_record(store: Store) -> int | None:
     """The oldest version whose staged commit a table's catalog has on record now; None if there is no such thing.
 

@@ -35,7 +35,6 @@ from dataclasses import dataclass
 
 from headwater.basics import clock
 from headwater.catalogs.interface import Maintenance
-from headwater.catalogs.log_view import files_of, is_allowed, staged_on_record
 from headwater.catalogs.log_view import files_of, first_on_record, is_allowed
 from headwater.log import groups
 from headwater.log.checkpoint_reading import CheckpointFiles, UnreadableCheckpoint, named_sidecars, read_checkpoint
@@ -142,9 +141,6 @@ def _clean_up(snapshot: Snapshot, now: int, start: int) -> CleanedUp | None:
 
 def _expired_of_groups(snapshot: Snapshot, listing: LogListing, version: int) -> list[FileInfo]:
     """What was decided about groups of commits, and staged for them, that are older than any commit that is left. A
-    decision that a group is aborted stays, as one of its commits may come late; so does what a link leads to. Of the
-    commits that a catalog has ratified, those that may not be published yet stay, however old they are: all that it has
-    on record, and all of later versions.
     decision that a group is aborted stays, as one of its commits may come late; so does what a link leads to, and
     what is staged for a version that is left: the catalog may have ratified it, and nobody published it, however old it
     is.
@@ -158,8 +154,6 @@ def _expired_of_groups(snapshot: Snapshot, listing: LogListing, version: int) ->
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             found += store.list_from(f"{log}/{directory}")
     old = [file for file in found if file.modification_time < oldest.modification_time - _DAY]
-    kept = {*store.links(log, [file.path for file in old]), *staged_on_record(store)}
-    return [file for file in old if file.path not in kept and _is_of_groups(file, store, version)]
     links = store.links(log, [file.path for file in old])
     return [file for file in old if file.path not in links and _is_of_groups(file, store, version)]
 

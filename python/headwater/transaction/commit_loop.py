@@ -261,7 +261,7 @@ class CommitLoop:
         """
         if self._snapshot is not None:
             check_same_table(self._snapshot, self._store)
-        if self._store.exists(f"{self._directory}/{commit_name(self.version)}"):
+        if self._store.exists(self._path_of(self.version)):
             self.follow_winners(self.version)
 
     def _follow(self, winner: WinningCommit) -> None:
@@ -308,8 +308,10 @@ class CommitLoop:
             counts.count("conflicts")
             raise conflict
         assert failure is not None
-        path = f"{self._directory}/{commit_name(self.version)}"
-        raise self._unknown(Unknown(path, failure, failure)) from failure
+        raise self._unknown(Unknown(self._path_of(self.version), failure, failure)) from failure
+
+    def _path_of(self, version: int) -> str:
+        return f"{self._directory}/{commit_name(version)}"
 
     def _take_back(self, data: bytes) -> HeadwaterError | None:
         """The conflict for which a commit was taken back; None if it stands.
@@ -319,7 +321,7 @@ class CommitLoop:
         """
         if not self._is_cleaned_up():
             return None
-        path = f"{self._directory}/{commit_name(self.version)}"
+        path = self._path_of(self.version)
         log = list_log(self._prepared.table_path, self._store)
         commits, newest = log.commits, max(log.commits, default=self.version)
         gone = OSError("log cleanup has deleted the commit that was read")
@@ -330,6 +332,8 @@ class CommitLoop:
         is_last = newest == self.version
         if is_last and all(checkpoint.version <= self.version for checkpoint in log.checkpoints):
             return None
+        if not is_last and following is None and self._store.exists(self._path_of(self.version + 1)):
+            raise OSError("a listing lacks the commit that follows")  # some do, beside writers
         conflict = cleaned_up(newest, commits[newest].modification_time, self.version - 1)
         if is_last or following is not None:
             # Either the log goes on from this commit, and a checkpoint leads to it; or cleanup ended right after it. If
