@@ -311,8 +311,15 @@ def test_a_link_that_leads_nowhere_is_a_disk_that_is_not_mounted(table, statemen
     commit(table, statement, [made(table, "p=1/f.parquet"), made(table, "g.parquet")])
     disk.rename(tmp_path / "away")
     assert "link" in refused("HEADWATER_FSCK_NOT_CERTAIN", table, statement).text
-    (tmp_path / "away").rename(disk)
-    (disk / "f.parquet").unlink()
+    disk.mkdir()  # an empty mount point
+    for dry_run in (True, False):
+        error = refused("HEADWATER_FSCK_NOT_CERTAIN", table, statement, dry_run=dry_run)
+        assert str(disk) in error.text
+        assert f"{FOLDERS}=remove" in error.text
+    (disk / "other").touch()
+    assert len(fsck(table, statement, dry_run=True)) == 1
+    (disk / "other").unlink()
+    statement.set_conf(FOLDERS, "remove")
     assert [row["dataFilePath"] for row in fsck(table, statement)] == ["p=1/f.parquet"]
 
 

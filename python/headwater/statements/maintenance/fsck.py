@@ -4,7 +4,8 @@ Owns the statement's answer, its commit, and what has to be certain before it. O
 
 1. A store that fails is an error, and nothing is committed. A file is missing if its store says so twice, and if the
    place where it was named can be trusted: the table's own log is still in its folder; no link on the way to the file
-   leads nowhere; of a folder elsewhere, such as the source of a shallow clone, something is there.
+   leads nowhere; of a folder elsewhere, such as the source of a shallow clone or where a link leads, something is
+   there.
 2. No row is lost, and none comes back, unless somebody said so: a data file that is there and whose deletion vector is
    not stops the statement, until a setting says what becomes of it.
 3. The commit removes files as a DELETE does: a writer that removed or changed one of them meanwhile is a conflict,
@@ -154,16 +155,25 @@ class _Search:
             raise self._not_certain([directory], "the table's log is no longer there either", _MOUNT)
 
     def _check_links(self, missing: set[str]) -> None:
-        """A link that leads nowhere leads to what is not mounted."""
-        known: dict[str, bool] = {}
+        """A link that leads nowhere leads to what is not mounted; so does one to an empty folder, unless a setting says
+        that it is empty for good.
+        """
+        known: set[str] = set()
         for path in sorted(missing):
             above = path
             while above.startswith("/") and above != "/" and above not in known:
-                known[above] = os.path.islink(above) and not os.path.lexists(os.path.realpath(above))
-                if known[above]:
-                    reason = f"the link {above} leads to {os.path.realpath(above)}, which does not exist"
-                    raise self._not_certain([path], reason, _MOUNT)
+                known.add(above)
+                self._check_link(above, path)
                 above = os.path.dirname(above)
+
+    def _check_link(self, above: str, path: str) -> None:
+        if not os.path.islink(above):
+            return
+        target = os.path.realpath(above)
+        if not os.path.lexists(target):
+            raise self._not_certain([path], f"the link {above} leads to {target}, which does not exist", _MOUNT)
+        if os.path.isdir(target) and not os.listdir(target) and FSCK_LOST_FOLDERS.of(self._statement) != "remove":
+            raise self._not_certain([path], f"the link {above} leads to {target}, which is empty", _MOUNT_OR_LOST)
 
     def _check_spelling(self, names: Sequence[str], named: Named, missing: set[str]) -> None:
         """Some writers do not encode the names of files in the log; then the file is there by another name."""
@@ -189,8 +199,7 @@ class _Search:
         for folder, count in lost.items():
             if folder not in there and not self._has_something(folder):
                 reason = f"none of the {count} files that the table has in {folder} is there, nor anything else"
-                advice = f"{_MOUNT} If the folder is gone for good, set {FSCK_LOST_FOLDERS.name}=remove."
-                raise self._not_certain([folder], reason, advice)
+                raise self._not_certain([folder], reason, _MOUNT_OR_LOST)
 
     def _has_something(self, folder: str) -> bool:
         store = self._store_of(folder)
@@ -207,6 +216,7 @@ class _Search:
 
 
 _MOUNT = "Check that the disk is mounted, or that the bucket is there, and run it again."
+_MOUNT_OR_LOST = f"{_MOUNT} If the folder is gone for good, set {FSCK_LOST_FOLDERS.name}=remove."
 
 
 def _folder(path: str) -> str:
