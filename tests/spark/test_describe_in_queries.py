@@ -29,6 +29,15 @@ def test_a_query_reads_the_answer(spark, rows, database, table, tmp_path):
     assert spark.sql("SELECT count(*) FROM (DESCRIBE HISTORY identifier(:t))", args={"t": "t"}).first()[0] == 3
 
 
+def test_paths_are_read_however_backslashes_are(spark, rows, database, tmp_path, settings):
+    path = tmp_path / "it\\s"
+    spark.range(1).write.format("delta").save(str(path))
+    for raw, name in (("false", str(path).replace("\\", "\\\\")), ("true", str(path))):
+        with settings({"spark.sql.parser.escapedStringLiterals": raw}):
+            assert rows(f"SELECT version FROM (DESCRIBE HISTORY '{name}')") == [(0,)]
+            assert rows(f"SELECT version FROM (DESCRIBE HISTORY delta.`{path}`)") == [(0,)]
+
+
 def test_what_is_made_of_it_stays(spark, rows, database, table):
     spark.sql("CREATE TABLE kept USING delta AS SELECT version, userMetadata FROM (DESCRIBE HISTORY t)")
     spark.sql("INSERT INTO kept SELECT version + 10, NULL FROM (DESCRIBE HISTORY t)")

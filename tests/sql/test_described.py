@@ -7,6 +7,8 @@ import pytest
 from headwater.basics.errors import HeadwaterError
 from headwater.sql.described import for_spark
 
+QUOTED = b"DESCRIBE HISTORY '/p'".hex()
+
 
 @pytest.mark.parametrize(
     ("text", "wanted"),
@@ -22,7 +24,7 @@ from headwater.sql.described import for_spark
         ),
         (
             "WITH h AS (DESCRIBE HISTORY '/p') SELECT * FROM h JOIN (DESCRIBE DETAIL t) USING (id)",
-            "WITH h AS (SELECT * FROM headwater_describe('DESCRIBE HISTORY \\'/p\\'')) "
+            f"WITH h AS (SELECT * FROM headwater_describe(CAST(X'{QUOTED}' AS STRING))) "
             "SELECT * FROM h JOIN (SELECT * FROM headwater_describe('DESCRIBE DETAIL t')) USING (id)",
         ),
     ],

@@ -27,6 +27,13 @@ def for_spark(text: str) -> str | None:
         inner = found[at + 1 : end - 1]
         statement = text[inner[0].start : inner[-1].end] if inner else ""
         if describe.parse(inner, statement) is not None:
-            written += f"{text[done : found[at].end]}SELECT * FROM {FUNCTION}({literal(statement)})"
+            written += f"{text[done : found[at].end]}SELECT * FROM {FUNCTION}({_argument(statement)})"
             done = inner[-1].end
     return written + text[done:] if written else None
+
+
+def _argument(statement: str) -> str:
+    """The text for Spark, whatever ``spark.sql.parser.escapedStringLiterals`` says of backslashes."""
+    if "'" in statement or "\\" in statement:
+        return f"CAST(X'{statement.encode().hex()}' AS STRING)"
+    return literal(statement)
