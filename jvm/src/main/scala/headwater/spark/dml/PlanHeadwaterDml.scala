@@ -56,7 +56,7 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
     case other => other
   }
 
-  private def planned(plan: LogicalPlan): LogicalPlan = plan match {
+  private def planned(plan: LogicalPlan): LogicalPlan = padded(plan) match {
     case DeleteFromTable(DmlTarget(relation, table), condition) =>
       val target = withMetadata(relation, plan)
       checked(target, Some(condition))
@@ -90,6 +90,11 @@ case class PlanHeadwaterDml(session: SparkSession) extends Rule[LogicalPlan] {
     case merge: MergeIntoTable => refused("MERGE", merge.targetTable).fold[LogicalPlan](merge)(throw _)
     case other => other
   }
+
+  /** The target has no CHAR columns when Spark's rule looks for comparisons with them ([[DmlTarget]]). */
+  private def padded(statement: LogicalPlan): LogicalPlan = statement.children.headOption.collect { case DmlTarget(relation, table) =>
+    SparkInternals.withPaddedComparisons(statement, relation.output, table.tableSchema)
+  }.getOrElse(statement)
 
   /** Why the rows of a target cannot be changed, if it is a view of a Delta table or a table of Parquet files. */
   private def refused(statement: String, target: LogicalPlan): Option[HeadwaterException] = target match {

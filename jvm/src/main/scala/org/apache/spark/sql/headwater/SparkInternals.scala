@@ -12,7 +12,8 @@ import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow, Table
 import org.apache.spark.sql.catalyst.analysis.{Analyzer, TableOutputResolver}
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, SessionCatalog}
 import org.apache.spark.sql.catalyst.expressions.{
-  Alias, Attribute, AttributeReference, Expression, ExtractValue, JsonToStructs, Literal, NamedExpression
+  Alias, Attribute, AttributeReference, Expression, ExtractValue, JsonToStructs, Literal, NamedExpression, OuterReference,
+  SubqueryExpression
 }
 import org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project, View}
@@ -23,7 +24,7 @@ import org.apache.spark.sql.connector.catalog.{CatalogManager, CatalogPlugin, Ca
 import org.apache.spark.sql.connector.expressions.{ClusterByTransform, FieldReference, Transform}
 import org.apache.spark.sql.errors.QueryCompilationErrors
 import org.apache.spark.sql.execution.{CommandExecutionMode, ExplainMode}
-import org.apache.spark.sql.execution.datasources.{DataSourceStrategy, HadoopFsRelation, LogicalRelation}
+import org.apache.spark.sql.execution.datasources.{ApplyCharTypePadding, DataSourceStrategy, HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.execution.datasources.v2.V2SessionCatalog
 import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
 import org.apache.spark.sql.internal.{SQLConf, StaticSQLConf}
@@ -206,6 +207,25 @@ object SparkInternals {
 
   /** The columns without their declared CHAR and VARCHAR types. */
   def undeclared(columns: Seq[AttributeReference]): Seq[AttributeReference] = columns.map(CharVarcharUtils.cleanAttrMetadata)
+
+  /**
+   * A statement in which constants have the length of the CHAR columns that they are compared with, as in a query. `columns` are those of
+   * the statement's target, without their types as they were declared, which `schema` has.
+   */
+  def withPaddedComparisons(statement: LogicalPlan, columns: Seq[AttributeReference], schema: StructType): LogicalPlan = {
+    val declared = columns.flatMap { column =>
+      schema.find(field => field.name == column.name && declaredType(field).isDefined).map(field => column.exprId -> field.metadata)
+    }.toMap
+    def each(change: AttributeReference => AttributeReference): PartialFunction[Expression, Expression] = {
+      case column: AttributeReference if declared.contains(column.exprId) => change(column)
+      case OuterReference(column: AttributeReference) if declared.contains(column.exprId) => OuterReference(change(column))
+      case query: SubqueryExpression => query.withNewPlan(query.plan.transformAllExpressionsWithSubqueries(each(change)))
+    }
+    if (declared.isEmpty) statement
+    else
+      ApplyCharTypePadding(statement.transformExpressions(each(column => column.withMetadata(declared(column.exprId)))))
+        .transformExpressions(each(column => CharVarcharUtils.cleanAttrMetadata(column)))
+  }
 
   /** The metastore's entry behind a table of the session catalog. */
   def catalogTable(table: Table): Option[CatalogTable] = table match {
