@@ -56,6 +56,8 @@ ORDER = (
 UP: dict[str, set[str]] = {
     # What an error extends differs between Sparks; a shim refuses a Spark by such an error.
     "errors": {"bridge", "shims"},
+    # Spark 4.0 has no keys: its shim reads them from properties, as JSON.
+    "shims": {"bridge"},
     "sql": {"bridge", "scan.tables", "sql.scan", "sql.streaming", "write"},
     "sql.dml": {"dml"},
     "scan.rows": {"bridge", "write"},

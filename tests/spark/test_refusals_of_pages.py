@@ -264,6 +264,8 @@ HELD_BY = {
         "stores/test_vended_credentials.py::test_credentials_are_replaced_before_and_when_they_expire"
     ),
     "refuses the token as wrong": "spark/test_unity_catalog.py::test_a_token_is_in_no_text",
+    "`DATA_REORGANIZATION` | OPTIMIZE": "spark/test_unity_catalog.py::test_maintenance_that_the_catalog_allows",
+    "`DATA_CLEANUP` | VACUUM": "spark/test_unity_catalog.py::test_maintenance_that_the_catalog_allows",
     "A table with `delta.appendOnly` is refused": (
         "statements/maintenance/test_fsck.py::test_a_table_that_only_takes_appends_keeps_its_entries"
     ),

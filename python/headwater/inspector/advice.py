@@ -14,7 +14,7 @@ from headwater.inspector.plain import short
 from headwater.inspector.table import View
 from headwater.schema.iceberg import is_converted
 from headwater.statements.maintenance.findings import by_path, findings, statement
-from headwater.statements.maintenance.health import file_figures, iceberg_figures
+from headwater.statements.maintenance.health import file_figures, iceberg_figures, missing
 from headwater.statements.maintenance.layouts import Settings
 
 
@@ -35,6 +35,7 @@ def advice(view: View) -> dict[str, Any]:
                 ),
             ),
             "partitions": view.once(files.partitions, files.partitions)["count"],
+            "missingFiles": view.once("missing", lambda _: missing(snapshot)),
         },
         "rows": {**rows, "filesWithDeletedRows": rows["filesWithVectors"]},
         "optimize": view.once(files.optimize, files.optimize),

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from headwater.basics.errors import illegal_option
-from headwater.protocol.properties import TARGET_FILE_SIZE, parse_bytes, parse_interval
+from headwater.protocol import properties
+from headwater.protocol.properties import parse_bytes, parse_interval
 
 if TYPE_CHECKING:
     from headwater.bridge.statement import Statement
@@ -666,7 +667,7 @@ def file_size(setting: Setting[int], statement: Statement, definition: TableDefi
     :param definition: None for a size that is not of a table.
     :raises HeadwaterError: ``DELTA_ILLEGAL_OPTION``.
     """
-    target = None if definition is None else definition.get(TARGET_FILE_SIZE)
+    target = None if definition is None else definition.get(properties.TARGET_FILE_SIZE)
     return target if target is not None and setting.name not in statement.confs else setting.of(statement)
 
 

@@ -233,9 +233,6 @@ final class HadoopFiles(conf: Configuration, store: String => StoreOptions, conf
     }
 }
 
-/** A rename that failed, after which the temporary file could not be deleted: the rename may yet be done. */
-final class TemporaryLeft(cause: IOException) extends IOException(cause)
-
 object HadoopFiles {
   /** Hadoop's name, since 3.4.2, of both the option and the capability. */
   val ConditionalCreate = "fs.option.create.conditional.overwrite"

@@ -24,7 +24,7 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.execution.headwater.bridge.StatementText
 import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.headwater.bridge.{JobProperties, QueryCompiler}
-import org.apache.spark.sql.headwater.catalog.NamedTables
+import org.apache.spark.sql.headwater.bridge.NamedTables
 import org.apache.spark.sql.headwater.dml.MaterializedRows
 import org.apache.spark.sql.headwater.scan.{FootersJob, OrderedFiles}
 import org.apache.spark.sql.headwater.write.{CopyJob, FailedJobCleanup, WriteJob}

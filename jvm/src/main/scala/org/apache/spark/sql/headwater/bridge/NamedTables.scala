@@ -1,4 +1,4 @@
-package org.apache.spark.sql.headwater.catalog
+package org.apache.spark.sql.headwater.bridge
 
 import scala.util.Try
 
