@@ -20,10 +20,10 @@ from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.maintain import AnyOptimizeRequest
 from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
+from headwater.protocol import properties
 from headwater.protocol.actions import RemoveFile
 from headwater.protocol.columns import Path, find_path, format_name
 from headwater.protocol.indexed_columns import has_bounds
-from headwater.protocol.properties import TARGET_FILE_SIZE
 from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import DataType, PrimitiveType, StructType
 from headwater.schema import mapping
@@ -71,7 +71,7 @@ class Settings(NamedTuple):
     @staticmethod
     def of_table(definition: TableDefinition) -> Settings:
         """Those without a session."""
-        target = definition.get(TARGET_FILE_SIZE)
+        target = definition.get(properties.TARGET_FILE_SIZE)
         return Settings() if target is None else Settings(target, target)
 
 
