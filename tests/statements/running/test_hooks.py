@@ -218,6 +218,7 @@ def test_versions_of_others_are_shown_in_order_and_at_least_once(tmp_path: Path)
 def test_where_a_hook_begins_is_noted_beside_a_copy_of_a_table_that_it_knows(tmp_path: Path) -> None:
     table, copy = tmp_path / "t", tmp_path / "copy"
     make(table, RecordingStatement())
+    assert wait_for_maintenance(60)
     shutil.copytree(table, copy)
     named(ear_after="fail_sometimes")
     for each in (table, copy):
