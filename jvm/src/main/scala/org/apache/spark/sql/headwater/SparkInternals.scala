@@ -48,7 +48,8 @@ object SparkInternals {
    * Spark's SQL tab still shows. Spark notes the settings of each statement's session.
    */
   def runsIn(session: SparkSession, transaction: String): Seq[(Long, Option[Long])] =
-    classic(session).sharedState.statusStore.executionsList().filter(_.modifiedConfigs.get(Transaction).contains(transaction))
+    classic(session).sharedState.statusStore.executionsList()
+      .filter(run => Option(run.modifiedConfigs).exists(_.get(Transaction).contains(transaction))) // none yet as it begins
       .map(run => run.submissionTime -> run.completionTime.map(_.getTime))
 
   /**
