@@ -1,7 +1,8 @@
 """What to do about a table: the findings of ``headwater health``, with the statements to copy.
 
 Owns where the page takes the figures from: those that it shows anyway are worked out once. Promise: the findings are
-those that the command and DESCRIBE HEALTH have of the same version, without those about predicates.
+those that the command and DESCRIBE HEALTH have of the same version, without those about predicates, and about files
+that are missing: the page looks for no file.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from headwater.inspector.plain import short
 from headwater.inspector.table import View
 from headwater.schema.iceberg import is_converted
 from headwater.statements.maintenance.findings import by_path, findings, statement
-from headwater.statements.maintenance.health import file_figures, iceberg_figures, missing
+from headwater.statements.maintenance.health import file_figures, iceberg_figures
 from headwater.statements.maintenance.layouts import Settings
 
 
@@ -35,7 +36,6 @@ def advice(view: View) -> dict[str, Any]:
                 ),
             ),
             "partitions": view.once(files.partitions, files.partitions)["count"],
-            "missingFiles": view.once("missing", lambda _: missing(snapshot)),
         },
         "rows": {**rows, "filesWithDeletedRows": rows["filesWithVectors"]},
         "optimize": view.once(files.optimize, files.optimize),

@@ -109,7 +109,7 @@ def health(snapshot: Snapshot, settings: Settings, conditions: Sequence[str] = (
     facts = [Fact("table", None, name, value) for name, value in _table(snapshot).items()]
     facts += [Fact("files", None, name, value) for name, value in file_figures(snapshot, files, settings).items()]
     facts.append(Fact("files", None, "partitions", len(set(map(partition_of, files["partition_values"].to_pylist())))))
-    facts.append(Fact("files", None, "missingFiles", missing(snapshot)))
+    facts.append(Fact("files", None, "missingFiles", _missing(snapshot)))
     facts += [Fact("rows", None, name, value) for name, value in _rows(snapshot, files).items()]
     facts += [Fact("clustering", None, name, value) for name, value in clustering_figures(snapshot, files).items()]
     for path, depth in depths(snapshot, columns_with_bounds(snapshot)).items():
@@ -153,7 +153,7 @@ def file_figures(snapshot: Snapshot, files: pa.Table, settings: Settings) -> dic
     }
 
 
-def missing(snapshot: Snapshot) -> int | None:
+def _missing(snapshot: Snapshot) -> int | None:
     """How many data files and files of deletion vectors are missing; None if that was not looked up, or if the file
     system failed.
     """
