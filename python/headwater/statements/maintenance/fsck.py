@@ -9,7 +9,7 @@ Owns the statement's answer, its commit, and what has to be certain before it. O
 2. No row is lost, and none comes back, unless somebody said so: a data file that is there and whose deletion vector is
    not stops the statement, until a setting says what becomes of it.
 3. The commit removes files as a DELETE does: a writer that removed or changed one of them meanwhile is a conflict,
-   after which the statement looks again; appends are none. RESTORE undoes it, should the files come back.
+   after which the statement looks again. Appends do not conflict. If the files come back, RESTORE undoes the commit.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ object DescribeFunction {
     SparkInternals.parsed(SparkSession.active, text) match {
       case described: HeadwaterStatement if described.command.startsWith("describe_") => described
       case refused: RefusedStatement => refused
-      // Spark would throw another error in place of one that this throws.
+      // An error that this throws would be replaced by one of Spark, so a statement carries it.
       case _ =>
         RefusedStatement(HeadwaterException("PARSE_SYNTAX_ERROR", "statement" -> text, "reason" -> s"$Name takes the text of a DESCRIBE"))
     }
