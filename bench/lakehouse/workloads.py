@@ -17,7 +17,9 @@ _MERGE_COLUMNS = "id, concat('name ', id % 1000) AS name, id % 97 AS kind, id / 
 #: Percent of the table's rows in a source of MERGE, half of which are new.
 _MERGE_PERCENT = (0.01, 0.1, 1.0, 10.0)
 #: Files of the table with many.
-_FILES = (10, 1000, 10_000)
+_FILES = (10, 1000, 10_000, 200_000)
+#: The most tasks that write a table with many files; beyond it, the limit of a file's rows makes the files.
+_WRITING_TASKS = 1000
 #: By how many files less a table still has that many: a range of keys may be empty.
 _MISSING_FILES = 0.1
 #: What fact tables are clustered by, where that is asked for.
@@ -134,14 +136,17 @@ def files(run: Run) -> None:
         "rows", sql=f"SELECT ss_sold_date_sk, ss_ticket_number FROM {rows} WHERE ss_sold_date_sk IS NOT NULL LIMIT 1"
     )
     ((day, ticket),) = found["rows"]
+    ((all_rows,),) = run.sides[0].spark.call("rows", sql=f"SELECT count(*) FROM {rows}")["rows"]
     row = f"ss_sold_date_sk = {day} AND ss_ticket_number = {ticket}"
     for count in (each for each in _FILES if each <= run.most_files):
         table = f"sales_{count}"
-        by = f"REPARTITION_BY_RANGE({count}, ss_sold_date_sk, ss_ticket_number)"
+        by = f"REPARTITION_BY_RANGE({min(count, _WRITING_TASKS)}, ss_sold_date_sk, ss_ticket_number)"
         query = f"SELECT /*+ {by} */ * FROM {rows}"
         name = f"{count:,} files"
+        most_rows = int(all_rows) // count if count > _WRITING_TASKS else 0
 
-        def load(side: Side, number: int, table: str = table, query: str = query) -> float:
+        def load(side: Side, number: int, table: str = table, query: str = query, most_rows: int = most_rows) -> float:
+            side.spark.run(f"SET spark.sql.files.maxRecordsPerFile = {most_rows}")
             return side.create(table, query)
 
         run.time("load", name, load, warm_up=0, rounds=1)
