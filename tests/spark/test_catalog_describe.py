@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import shutil
 
 import pytest
 
@@ -291,6 +292,13 @@ def test_show_tables_columns_and_properties(spark, rows, database):
     assert "does not have property" in rows("SHOW TBLPROPERTIES t ('absent')")[0][1]
     ((_, _, _, information),) = rows("SHOW TABLE EXTENDED LIKE 't'")
     assert "Provider: delta" in information
+
+
+def test_lists_of_tables_open_none(spark, rows, database):
+    spark.sql("CREATE TABLE t (a INT) USING delta")
+    shutil.rmtree(rows("DESCRIBE DETAIL t")[0][4].removeprefix("file:"))
+    assert rows("SHOW TABLES") == [(database, "t", False)]
+    assert [row[1] for row in rows("SHOW TABLE EXTENDED LIKE '*'")] == ["t"]
 
 
 def test_show_partitions(spark, rows, database, fails):

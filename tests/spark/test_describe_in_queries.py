@@ -27,6 +27,8 @@ def test_a_query_reads_the_answer(spark, rows, database, table, tmp_path):
     assert rows(f"SELECT count(*) FROM (DESCRIBE HISTORY '{location}')") == [(3,)]
     assert rows(f"SELECT count(*) FROM (DESCRIBE HISTORY delta.`{location}`)") == [(3,)]
     assert spark.sql("SELECT count(*) FROM (DESCRIBE HISTORY identifier(:t))", args={"t": "t"}).first()[0] == 3
+    history = spark.sql("SELECT * FROM (DESCRIBE HISTORY t)")
+    assert history.join(history, "version").count() == history.alias("a").crossJoin(history).count() / 3 == 3
 
 
 def test_paths_are_read_however_backslashes_are(spark, rows, database, tmp_path, settings):

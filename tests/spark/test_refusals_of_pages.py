@@ -315,6 +315,7 @@ HELD_BY = {
         "spark/test_writes_insert.py::test_inserts_that_one_transaction_version_would_lose_are_refused"
     ),
     "`ENFORCED` is refused": "spark/test_keys.py::test_keys_that_are_refused",
+    "A time before its first commit is refused": "spark/test_default_time.py::test_errors_name_the_time",
     "UNIQUE is refused": "spark/test_keys.py::test_keys_that_are_refused",
     "refused for a primary key that foreign keys refer to": (
         "spark/test_keys.py::test_a_primary_key_that_is_referenced_stays"

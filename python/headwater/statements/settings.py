@@ -232,6 +232,12 @@ _elsewhere(
     "2000",
     "above this number of distinct keys, dynamic file pruning uses only their minimum and maximum",
 )
+_elsewhere(
+    "spark.headwater.timestampAsOf",
+    "",
+    "the time as of which queries read their Delta tables, where they do not say so themselves; a view keeps the value "
+    "that it was created with",
+)
 STALENESS_LIMIT = _parsed(
     "spark.headwater.stalenessLimit",
     "0",

@@ -15,6 +15,7 @@ class LoadTableRequest(Request, kw_only=True):
     :param name: its name in the catalog, for errors.
     :param version: the version to travel to.
     :param timestamp: the time to travel to: microseconds since the epoch, as text.
+    :param may_be_later: whether the time may be after the newest version, which is then the one.
     :param pinned: whether ``version`` is the one that a statement reads the table at, rather than one a user named.
     """
 
@@ -22,6 +23,7 @@ class LoadTableRequest(Request, kw_only=True):
     name: str | None = None
     version: int | None = None
     timestamp: str | None = None
+    may_be_later: bool = False
     pinned: bool = False
 
 

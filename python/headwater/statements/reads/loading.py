@@ -61,7 +61,8 @@ def load_table(request: LoadTableRequest, statement: Statement) -> TableDescript
         if match.group(3):
             timestamp = str(_compact_time(match.group(3), statement.time_zone) * 1000)
     if timestamp is not None:
-        version = version_at(location.path, location.store, int(timestamp) // 1000)
+        milliseconds = int(timestamp) // 1000
+        version = version_at(location.path, location.store, milliseconds, can_be_after_latest=request.may_be_later)
     try:
         snapshot = open_snapshot(path, statement, version, staleness_limit(statement))
     except HeadwaterError as error:

@@ -68,7 +68,7 @@ class DeltaDataSource
     if (options.containsKey("versionAsOf") && options.containsKey("timestampAsOf")) throw HeadwaterException("DELTA_ONEOF_IN_TIMETRAVEL")
     val asked = TableVersion(
       Option(options.get("versionAsOf")).map(DeltaDataSource.version),
-      Option(options.get("timestampAsOf")).map(DeltaDataSource.timestamp(session, _)))
+      Option(options.get("timestampAsOf")).map(DeltaDataSource.timestamp(_, SparkInternals.conf(session).sessionLocalTimeZone)))
     try HeadwaterTable.load(session, location, asked)
     catch { case e: HeadwaterException if DeltaDataSource.Absent(e.getCondition) => new MissingTable(location.path, e) }
   }
@@ -160,10 +160,9 @@ object DeltaDataSource {
   private def version(text: String): Long =
     scala.util.Try(text.trim.toLong).getOrElse(throw HeadwaterException("DELTA_TIME_TRAVEL_INVALID_BEGIN_VALUE", "version" -> text))
 
-  /** A timestamp as Spark parses it in the session's time zone: microseconds since the epoch, as text. */
-  private def timestamp(session: SparkSession, text: String): String = {
-    val zone = Some(SparkInternals.conf(session).sessionLocalTimeZone)
-    val value = Cast(Literal(UTF8String.fromString(text), StringType), TimestampType, zone, EvalMode.LEGACY).eval()
+  /** A timestamp as Spark parses it in a time zone: microseconds since the epoch, as text. */
+  private[spark] def timestamp(text: String, zone: String): String = {
+    val value = Cast(Literal(UTF8String.fromString(text), StringType), TimestampType, Some(zone), EvalMode.LEGACY).eval()
     if (value == null) throw HeadwaterException("DELTA_TIMESTAMP_INVALID", "expr" -> text)
     value.toString
   }

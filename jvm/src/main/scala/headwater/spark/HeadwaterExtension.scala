@@ -9,6 +9,7 @@ import headwater.spark.shims.{ParserShim, SparkVersions}
 import headwater.spark.statements.{CheckTransaction, DescribeFunction, EarlyRules, HeadwaterParser, ResolveHeadwaterCommands}
 import headwater.spark.write.{JoinInserts, PlanHeadwaterReplace, PlanOptimizedWrite, ResolveHeadwaterWrites, ShuffleOnce}
 import org.apache.spark.sql.SparkSessionExtensions
+import org.apache.spark.sql.headwater.DefaultTime
 import org.apache.spark.sql.headwater.bridge.{HandlerMetrics, ProgressLine}
 
 /** `spark.sql.extensions` names this class: it adds Headwater's parser, rules and table functions to each session. */
@@ -29,6 +30,7 @@ class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
       ensureClassLoader()
       new HeadwaterParser(session, parser)
     }
+    DefaultTime.register()
     EarlyRules.All.foreach(extensions.injectHintResolutionRule)
     ParserShim.rules.foreach(extensions.injectResolutionRule)
     extensions.injectResolutionRule(session => ResolveApiColumns(session))

@@ -150,12 +150,17 @@ object HeadwaterTable {
     opened(
       session,
       location,
-      LoadTableRequest(location.path, catalogTable.map(_.identifier.unquotedString), asked.version, asked.timestamp, pinned = false),
+      LoadTableRequest(
+        location.path,
+        catalogTable.map(_.identifier.unquotedString),
+        asked.version,
+        asked.timestamp,
+        mayBeLater = asked.mayBeLater),
       catalogTable)
 
   /** The table at the version that a statement reads it at: not time travel, which users ask for. */
   def pinned(session: SparkSession, location: TableLocation, version: Long): HeadwaterTable =
-    opened(session, location, LoadTableRequest(location.path, None, Some(version), None, pinned = true), None)
+    opened(session, location, LoadTableRequest(location.path, None, Some(version), pinned = true), None)
 
   private def opened(
       session: SparkSession,

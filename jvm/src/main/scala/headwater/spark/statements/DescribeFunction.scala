@@ -3,8 +3,9 @@ package headwater.spark.statements
 import headwater.spark.HeadwaterException
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.FunctionIdentifier
-import org.apache.spark.sql.catalyst.expressions.{Expression, ExpressionInfo}
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
+import org.apache.spark.sql.catalyst.expressions.{Alias, Expression, ExpressionInfo}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.headwater.SparkInternals
 
 /** The table function that the handler writes in place of `(DESCRIBE …)` in a query. Its argument is the statement's text. */
@@ -20,7 +21,9 @@ object DescribeFunction {
       case _ => ""
     }
     SparkInternals.parsed(SparkSession.active, text) match {
-      case described: HeadwaterStatement if described.command.startsWith("describe_") => described
+      // Its columns get ids of their own wherever a query has it twice, as those of a join of a DataFrame with itself.
+      case described: HeadwaterStatement if described.command.startsWith("describe_") =>
+        Project(described.rows.toSeq.flatMap(_.names).map(name => Alias(UnresolvedAttribute(Seq(name)), name)()), described)
       case refused: RefusedStatement => refused
       // An error that this throws would be replaced by one of Spark, so a statement carries it.
       case _ =>

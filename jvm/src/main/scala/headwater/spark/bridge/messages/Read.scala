@@ -10,6 +10,7 @@ final case class LoadTableRequest(
     name: Option[String] = None,
     version: Option[Long] = None,
     timestamp: Option[String] = None,
+    mayBeLater: Boolean = false,
     pinned: Boolean = false) extends Call[TableDescription]("load_table")
 
 final case class RefreshTableRequest(table: String, version: Option[Long] = None) extends Message

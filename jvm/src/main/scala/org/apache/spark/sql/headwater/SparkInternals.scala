@@ -9,14 +9,14 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{functions, DataFrame, SparkSession}
 import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow, TableIdentifier}
-import org.apache.spark.sql.catalyst.analysis.{Analyzer, TableOutputResolver}
+import org.apache.spark.sql.catalyst.analysis.{Analyzer, ResolveDataSource, TableOutputResolver}
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, SessionCatalog}
 import org.apache.spark.sql.catalyst.expressions.{
   Alias, Attribute, AttributeReference, Expression, ExtractValue, JsonToStructs, Literal, NamedExpression, OuterReference,
   SubqueryExpression
 }
 import org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project, View}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project, UnresolvedDataSource, View}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.{CharVarcharUtils, MetadataColumnHelper, QuotingUtils}
 import org.apache.spark.sql.classic.{Dataset, SparkSession => ClassicSession}
@@ -102,6 +102,9 @@ object SparkInternals {
     classic(session).sessionState.executePlan(plan, CommandExecutionMode.SKIP).analyzed
 
   def analyzer(session: SparkSession): Analyzer = classic(session).sessionState.analyzer
+
+  /** What a DataFrameReader reads, as Spark resolves it. */
+  def loaded(session: SparkSession, source: UnresolvedDataSource): LogicalPlan = new ResolveDataSource(classic(session)).apply(source)
 
   /** Throws Spark's own error for a resolved plan that is not valid. */
   def checkAnalysis(session: SparkSession, plan: LogicalPlan): Unit = classic(session).sessionState.analyzer.checkAnalysis(plan)
