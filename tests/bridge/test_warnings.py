@@ -71,7 +71,7 @@ def test_other_systems_statements(frontend: str, request: pytest.FixtureRequest)
     driver = request.getfixturevalue(frontend)
     for statement, condition in (
         ("REORG TABLE t APPLY (UPGRADE UNIFORM)", "PARSE_SYNTAX_ERROR"),
-        ("COPY INTO t FROM '/x' FILEFORMAT = CSV", "DELTA_OPERATION_NOT_ALLOWED"),
+        ("UNDROP TABLE t", "DELTA_OPERATION_NOT_ALLOWED"),
         ("DESCRIBE HISTORY t LIMIT many", "PARSE_SYNTAX_ERROR"),
         ("SELEC 1", "PARSE_SYNTAX_ERROR"),
     ):

@@ -44,6 +44,7 @@ from headwater.bridge.messages.callbacks import (
 from headwater.bridge.messages.change import ChangeRequest
 from headwater.bridge.messages.define import CreatedTable
 from headwater.bridge.messages.failures import BegunCommit
+from headwater.bridge.messages.load import Placement, SourceFiles
 from headwater.pruning.predicates import Predicate, decode
 
 _WRITTEN_ROWS = msgspec.json.Decoder(WrittenRows)
@@ -91,6 +92,12 @@ class StatementContext(Protocol):
     def addStored(self, text: str) -> int: ...
     def addQualified(self, text: str, qualifier: str) -> int: ...
     def addTarget(self, table: str) -> int: ...
+    def qualified(self, path: str) -> str: ...
+    def sessionFiles(self) -> Any: ...
+    def addSource(self, files: str, purpose: str) -> int: ...
+    def addSelection(self, text: str, plan: int, names: str) -> int: ...
+    def addPlacement(self, placement: str) -> int: ...
+    def damagedFile(self, error: Any) -> str | None: ...
     def resolveMerge(self, sql: str) -> str: ...
     def checkExpression(self, text: str, schema: str) -> str: ...
     def checkOverRow(self, text: str, schema: str) -> str: ...
@@ -321,6 +328,39 @@ class Statement:
     def place_qualified(self, text: str, qualifier: str) -> int:
         """The same as :meth:`place`, with each column in it qualified: those of one side of a join."""
         return self._context.addQualified(text, qualifier)
+
+    def qualified(self, path: str) -> str:
+        """The path that a user wrote: plain if it is local, else a URI."""
+        return self._context.qualified(path)
+
+    @property
+    def session_hadoop(self) -> HadoopFileSystem:
+        """Stores that are not local paths, as the session reaches them: not with what a table is reached with."""
+        return HadoopFileSystem(self._context.sessionFiles)
+
+    def add_source(self, files: SourceFiles) -> int:
+        """Make the rows of files available as ``hw_plan.`n` ``; returns n. Spark's own error if it cannot read them."""
+        return self._context.addSource(_json(files), self._purpose)
+
+    def add_selection(self, text: str, plan: int, names: Sequence[str] = ()) -> int:
+        """Make a SELECT without FROM that a user wrote, over a plan's rows, available as ``hw_plan.`n` ``; returns n.
+        Spark's own error if it is not one.
+
+        :param names: of the columns, in order; none to leave them as they are.
+        """
+        return self._context.addSelection(text, plan, json.dumps(list(names)))
+
+    def add_placement(self, placement: Placement) -> int:
+        """Make a plan's rows, with a table's columns, available as ``hw_plan.`n` ``; returns n."""
+        return self._context.addPlacement(_json(placement))
+
+    def plan_schema(self, plan: int) -> str:
+        """The schema (JSON) of a plan's rows."""
+        return self._context.planSchema(plan)
+
+    def damaged_file(self, error: Exception) -> str | None:
+        """The path of the file for which a job failed, because it is damaged; None for any other error."""
+        return self._context.damagedFile(error.java_exception) if isinstance(error, Py4JJavaError) else None
 
     def add_target(self, table: str) -> int:
         """Make a table available as ``hw_plan.`n` `` for the target of a MERGE, at its newest version; returns n."""

@@ -339,6 +339,8 @@ ROW_COMMIT_VERSION_COLUMN = _column_name("delta.rowTracking.materializedRowCommi
 #: How large OPTIMIZE, auto-compaction and optimized writes make files, in bytes.
 TARGET_FILE_SIZE = _size("delta.targetFileSize")
 TRANSACTION_RETENTION = _interval("delta.setTransactionRetentionDuration", None)
+#: How long COPY INTO knows of a file that it has loaded, since it last saw the file.
+COPY_RETENTION = _interval("headwater.copyInto.retentionDuration", "interval 365 days")
 #: The formats whose metadata a writer with UniForm keeps beside the log.
 UNIVERSAL_FORMATS = _text("delta.universalFormat.enabledFormats")
 #: Before the name of a format and a property that its metadata shall have.
@@ -393,10 +395,10 @@ def canonical_name(name: str, *, allow_arbitrary: bool = False) -> str:
     :raises HeadwaterError: ``DELTA_UNKNOWN_CONFIGURATION`` for an unknown ``delta.`` name unless ``allow_arbitrary``.
     """
     folded = name.lower()
-    if not folded.startswith(PREFIX):
-        return name
     if folded in _BY_FOLDED_NAME:
         return _BY_FOLDED_NAME[folded]
+    if not folded.startswith(PREFIX):
+        return name
     for prefix in _OPEN_PREFIXES:
         if folded.startswith(prefix.lower()) and len(name) > len(prefix):
             return prefix + name[len(prefix) :]

@@ -33,12 +33,6 @@ _STATEMENTS = (
         "Run CREATE TABLE … CLONE itself: DROP TABLE undoes it, and SHALLOW CLONE copies no row.",
         coming=True,
     ),
-    _of(
-        "COPY INTO <table>",
-        "COPY INTO",
-        "A stream over the folder with trigger(availableNow=True) loads each file once. For a single load, use INSERT "
-        "INTO <table> SELECT … FROM parquet.`/files`, or csv, json and so on.",
-    ),
     _of("CACHE SELECT", "CACHE SELECT", "Use CACHE TABLE <name> AS SELECT …, and query that name."),
     _of(
         "UNDROP (TABLE|MATERIALIZED VIEW|SCHEMA|VIEW|VOLUME) [WITH ID] <table>",

@@ -185,6 +185,32 @@ def write_rows(
     return written
 
 
+def check_rows(
+    statement: Statement, target: Target, plan: int, provided: Sequence[str], options: Options, most: int
+) -> list[dict[str, Any]]:
+    """Compute and check a plan's rows as :func:`write_rows` does, and write nothing.
+
+    :param most: how many of them, as they would be stored, are returned.
+    """
+    check_writable(target.schema)
+    identities = [c for c in identity_columns(target.schema) if c.name.lower() not in {p.lower() for p in provided}]
+    query = _query(
+        target,
+        plan,
+        provided=provided,
+        identities=identities,
+        extra_checks=(),
+        has_more=False,
+        statement=statement,
+        gathered=None,
+    )
+    statement.step("check rows")
+    nothing = specification(target, query, options)
+    nothing.schema, nothing.partition_by, nothing.statistics = schema_string(StructType()), [], []
+    statement.write(nothing)
+    return statement.query(select(STAR, rows=query, limit=most).text())
+
+
 def describe_files(
     target: Target, files: Sequence[WrittenFile], data_change: bool, *, has_pairs: bool = False
 ) -> Written:

@@ -14,7 +14,7 @@ import headwater.spark.dml.{HeadwaterDmlCommand, KeySetAccumulator, RowCounter}
 import headwater.spark.scan.filters.PredicateTree
 import headwater.spark.scan.late.{LateMaterialization, ParquetSource}
 import headwater.spark.scan.tables.{HeadwaterFileIndex, IndexedFiles, KeyByTransaction, PinSnapshots, TableState}
-import headwater.spark.write.PositionSet
+import headwater.spark.write.{PositionSet, ResolveHeadwaterWrites, WriteTarget}
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{classic, SparkSession}
 import org.apache.spark.sql.catalyst.expressions.Expression
@@ -26,7 +26,7 @@ import org.apache.spark.sql.headwater.SparkInternals
 import org.apache.spark.sql.headwater.bridge.{JobProperties, QueryCompiler}
 import org.apache.spark.sql.headwater.bridge.NamedTables
 import org.apache.spark.sql.headwater.dml.MaterializedRows
-import org.apache.spark.sql.headwater.scan.{FootersJob, OrderedFiles}
+import org.apache.spark.sql.headwater.scan.{FileSource, FootersJob, OrderedFiles}
 import org.apache.spark.sql.headwater.write.{CopyJob, FailedJobCleanup, WriteJob}
 
 /**
@@ -96,6 +96,36 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
 
   /** The schema (JSON) of a plan's rows. */
   def planSchema(plan: Int): String = SparkInternals.rowSchema(plans(plan).schema)
+
+  /** The path (a URI, or plain if it is local) that a user's text names, as Spark's readers take it. */
+  def qualified(path: String): String = TableLocation.path(session, new Path(path))
+
+  /** Hadoop's file systems with the session's configuration alone. */
+  def sessionFiles: HadoopFiles = new HadoopFiles(SparkInternals.hadoopConf(session))
+
+  /** Makes the rows of [[SourceFiles]] available as ``hw_plan.`n` ``; returns n. */
+  def addSource(files: String, purpose: String): Int = unlessCancelled(purpose) {
+    addPlan(FileSource.plan(session, Json.read[SourceFiles](files)))
+  }
+
+  /**
+   * Makes a SELECT without FROM that a user wrote, over a plan's rows, available as ``hw_plan.`n` ``; returns n. `names` (JSON) are those of
+   * its columns, if there are any.
+   */
+  def addSelection(text: String, plan: Int, names: String): Int =
+    addPlan(QueryCompiler.selection(session, text, plans(plan), Json.strings(Json.parse(names))))
+
+  /** Makes a plan's rows with the columns that a [[Placement]] gives them available as ``hw_plan.`n` ``; returns n. */
+  def addPlacement(placement: String): Int = {
+    val wanted = Json.read[Placement](placement)
+    val target = WriteTarget(HeadwaterTable.pinned(session, located(wanted.table), wanted.version), WriteTarget.Append)
+    val rows = plans(wanted.plan)
+    val placed = ResolveHeadwaterWrites.matchColumns(session, target.of(rows), rows, wanted.options, wanted.byName)
+    addPlan(SparkInternals.analyzed(session, placed))
+  }
+
+  /** The path of the file that Spark could not read, as it is damaged; null for any other error. */
+  def damagedFile(error: Throwable): String = FileSource.damaged(error).orNull
 
   /** Releases the rows that were materialized for the statement. */
   def close(): Unit = { kept.foreach(_.drop()); kept.clear() }

@@ -1,7 +1,10 @@
 package headwater.spark.statements
 
 import headwater.spark.{HeadwaterCatalog, HeadwaterException}
-import headwater.spark.bridge.messages.{AddConstraint, AlterTableRequest, DescribeOtherDetailRequest, ParsedChangeRequest}
+import headwater.spark.bridge.{Bridge, SchemaText}
+import headwater.spark.bridge.messages.{
+  AddConstraint, AlterTableRequest, CopyColumnsRequest, DescribeOtherDetailRequest, ParsedChangeRequest
+}
 import headwater.spark.bridge.messages.{ParsedStatementRequest, ShowColumnsRequest, ShowCreateTableRequest, ShowPartitionsRequest}
 import headwater.spark.catalog.{ClonedSource, HeadwaterTable, Refusals}
 import headwater.spark.dml.PendingTarget
@@ -32,6 +35,14 @@ case class ResolveHeadwaterCommands(session: SparkSession) extends Rule[LogicalP
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsUp {
     case HeadwaterStatement(ConvertedFolder.Command, target, arguments, _, _) if target.resolved =>
       ConvertCommand.of(session, target, arguments)
+    case HeadwaterStatement(command @ "copy_into_validate", ResolvedTable(_, _, table: HeadwaterTable, _), arguments, _, _) =>
+      // Its rows have the table's columns, and those that its files would bring.
+      val columns = Bridge.call(session, CopyColumnsRequest(table.path, table.name(), arguments), table.location)
+      HeadwaterCommand(
+        ParsedStatementRequest(table.path, table.name(), arguments)(command),
+        table.name(),
+        SchemaText.read(columns.schema),
+        Some(table.location))
     case HeadwaterStatement(command, resolved: ResolvedTable, arguments, rows, mayCommit) =>
       val schema = rows.getOrElse(new StructType)
       resolved.table match {

@@ -13,7 +13,7 @@ import org.apache.spark.sql.catalyst.analysis.{
 import org.apache.spark.sql.catalyst.expressions.{
   Alias, Expression, ExprId, Literal, PlanExpression, SparkVersion, UserDefinedExpression, VariableReference
 }
-import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation, LogicalPlan, Project, UnresolvedHint}
+import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation, LogicalPlan, OneRowRelation, Project, UnresolvedHint}
 import org.apache.spark.sql.catalyst.trees.{CurrentOrigin, Origin, TreePattern}
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.headwater.SparkInternals
@@ -124,6 +124,14 @@ object QueryCompiler {
   /** The same as [[parse]], with each column under a qualifier. */
   def qualified(session: SparkSession, text: String, qualifier: String): Expression =
     parse(session, text).transform { case UnresolvedAttribute(names) => UnresolvedAttribute(qualifier +: names) }
+
+  /** Parses a SELECT without FROM that a user wrote, and resolves it over the rows of a plan. Throws Spark's own error. */
+  def selection(session: SparkSession, text: String, rows: LogicalPlan, names: Seq[String]): LogicalPlan = {
+    val parsed = CurrentOrigin.withOrigin(Origin())(parser(session).parseQuery(text))
+    // A subquery is no child, so the row that it selects from stays.
+    val selected = SparkInternals.analyzed(session, parsed.transform { case _: OneRowRelation => rows })
+    if (names.isEmpty) selected else Project(selected.output.zip(names).map { case (column, name) => Alias(column, name)() }, selected)
+  }
 
   /** Parses and resolves a query that a user wrote. Throws Spark's own error. */
   def query(session: SparkSession, text: String): LogicalPlan =

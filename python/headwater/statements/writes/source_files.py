@@ -1,0 +1,215 @@
+"""The files that COPY INTO is about: those of a folder that a user names.
+
+Owns which files these are. They are listed once for each attempt: what arrives later is for the next statement.
+Promises: a file lies in the folder that the user named, whatever FILES or PATTERN say, and no link is followed below
+it; what Spark's readers leave out as hidden is never listed, so that no file counts as loaded that was not read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from headwater.basics.errors import HeadwaterError, illegal_option
+from headwater.bridge.statement import Statement
+from headwater.sql.tokens import literal
+from headwater.statements.expressions import time_of
+from headwater.statements.running.opening import Options
+from headwater.stores import Store, store_for
+from headwater.stores.interface import FileInfo, by_directory
+
+#: How many names FILES may have, as in Databricks.
+MOST_FILES = 1000
+_WILD = re.compile(r"[*?\[{\\]")
+
+
+class SourceFile(NamedTuple):
+    """A file: its path as Spark reads it, and below the folder; ``size`` in bytes, ``modified`` in milliseconds since
+    the epoch.
+    """
+
+    path: str
+    below: str
+    size: int
+    modified: int
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which files a statement asks for.
+
+    :param path: as the user wrote it; it may have wildcards.
+    :param names: below the path; ``pattern``: of their paths below it.
+    :param options: of the reader.
+    """
+
+    table: str
+    path: str
+    names: Sequence[str] | None
+    pattern: str | None
+    options: Options
+
+
+class Source(NamedTuple):
+    """The files, by path, and the folder that they lie in."""
+
+    folder: str
+    files: list[SourceFile]
+
+
+def find_files(asked: Asked, statement: Statement) -> Source:
+    """The files as they are now.
+
+    :raises HeadwaterError: ``HEADWATER_COPY_NO_FILES`` if the path, or one of the names, is not there;
+        ``DELTA_ILLEGAL_OPTION``.
+    """
+    named, wild = statement.qualified(asked.path), None
+    if _WILD.search(named):
+        named, wild = _before_wildcards(named)
+    store, folder = store_for(named, statement.session_hadoop, statement.confs)
+    folder = folder.rstrip("/") or "/"
+    if asked.names is not None:
+        found = _named(asked, folder, store)
+    else:
+        found, folder = _listed(asked, folder, store, statement)
+    chooses = _choices(asked, wild, statement)
+    return Source(folder, sorted(file for file in found if all(chosen(file) for chosen in chooses)))
+
+
+def _before_wildcards(path: str) -> tuple[str, str]:
+    """The folder before the first part with a wildcard, and the pattern of what lies below it."""
+    parts = path.split("/")
+    first = next(at for at, part in enumerate(parts) if _WILD.search(part))
+    return "/".join(parts[:first]) or "/", "/".join(parts[first:])
+
+
+def _listed(asked: Asked, folder: str, store: Store, statement: Statement) -> tuple[list[SourceFile], str]:
+    """All files below a folder, which may be a file itself; and the folder."""
+    try:
+        tree = store.walk(folder, _is_shown, statement.check_cancelled)
+        return [_file(folder, each) for each in tree.files], folder
+    except NotADirectoryError:
+        pass
+    except FileNotFoundError:
+        raise _missing(asked, folder) from None
+    above, _, name = folder.rpartition("/")
+    alone = [file for file in store.list_from(above or "/", name) if file.name == name]
+    if not alone:
+        raise _missing(asked, folder)
+    return [SourceFile(folder, name, alone[0].size, alone[0].modification_time)], above or "/"
+
+
+def _named(asked: Asked, folder: str, store: Store) -> list[SourceFile]:
+    names = list(dict.fromkeys(asked.names or ()))
+    if len(names) > MOST_FILES:
+        reason = f"FILES has {len(names)} names, and {MOST_FILES} is the most. Use PATTERN, or several statements"
+        raise HeadwaterError("HEADWATER_COPY_NO_FILES", {"tableName": asked.table, "reason": reason})
+    for name in names:
+        parts = name.split("/")
+        if not name or name.startswith("/") or ".." in parts or "." in parts or "" in parts or ":" in parts[0]:
+            reason = f"'{name}' in FILES is not the name of a file below {folder}. Write it without the folder"
+            raise HeadwaterError("HEADWATER_COPY_NO_FILES", {"tableName": asked.table, "reason": reason})
+    found: dict[str, FileInfo] = {}
+    for above, some in by_directory(f"{folder}/{name}" for name in names).items():
+        try:
+            listed = store.list_from(above, min(some))
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        wanted = set(some)
+        found |= {f"{above}/{file.name}": file for file in listed if file.name in wanted}
+    gone = [name for name in names if f"{folder}/{name}" not in found or not all(map(_is_shown, name.split("/")))]
+    if gone:
+        raise _missing(asked, f"{folder}/{gone[0]}")
+    of = ((name, found[f"{folder}/{name}"]) for name in names)
+    return [SourceFile(f"{folder}/{name}", name, file.size, file.modification_time) for name, file in of]
+
+
+def _file(folder: str, file: FileInfo) -> SourceFile:
+    return SourceFile(f"{folder.rstrip('/')}/{file.path}", file.path, file.size, file.modification_time)
+
+
+def _is_shown(name: str) -> bool:
+    """Whether Spark's readers look at a file or folder of the name."""
+    return not (name.startswith(".") or name.endswith("._COPYING_") or name.startswith("_") and "=" not in name)
+
+
+def _missing(asked: Asked, path: str) -> HeadwaterError:
+    reason = f"there is no {path}. Check the path, and whether this Spark may read it"
+    return HeadwaterError("HEADWATER_COPY_NO_FILES", {"tableName": asked.table, "reason": reason})
+
+
+def _choices(asked: Asked, wild: str | None, statement: Statement) -> list[Callable[[SourceFile], bool]]:
+    """What the path's wildcards, PATTERN and the options of Spark's readers leave of the files."""
+    chooses = [_below_matches(pattern) for pattern in (wild, asked.pattern) if pattern is not None]
+    if (pattern := asked.options.get("pathglobfilter")) is not None:
+        chooses.append(_name_matches(pattern))
+    for name, is_after in (("modifiedAfter", True), ("modifiedBefore", False)):
+        if (text := asked.options.get(name.lower())) is not None:
+            if (time := time_of(literal(text), statement)) is None:
+                raise illegal_option(name, text, "must be a time, such as 2026-05-01T00:00:00")
+            chooses.append(_modified(time.microseconds, is_after))
+    return chooses
+
+
+def _below_matches(pattern: str) -> Callable[[SourceFile], bool]:
+    matches = matching(pattern)
+    return lambda file: matches.match(file.below) is not None
+
+
+def _name_matches(pattern: str) -> Callable[[SourceFile], bool]:
+    matches = matching(pattern)
+    return lambda file: matches.fullmatch(file.below.rpartition("/")[2]) is not None
+
+
+def _modified(microseconds: int, is_after: bool) -> Callable[[SourceFile], bool]:
+    return lambda file: file.modified * 1000 > microseconds if is_after else file.modified * 1000 < microseconds
+
+
+def matching(pattern: str) -> re.Pattern[str]:
+    r"""A pattern of Hadoop's as one of Python's that matches a path, or the folder above it, from its beginning:
+    ``*`` and ``?`` within a name, ``[a-c]``, ``[^a]``, ``{a,b}``, and ``\`` before a character that is itself.
+
+    :raises HeadwaterError: ``DELTA_ILLEGAL_OPTION``.
+    """
+    made, at, depth = "", 0, 0
+    pattern = pattern.strip("/").removeprefix("./")
+    while at < len(pattern):
+        char = pattern[at]
+        at += 1
+        if char == "\\" and at < len(pattern):
+            made += re.escape(pattern[at])
+            at += 1
+        elif char == "*":
+            made += "[^/]*"
+        elif char == "?":
+            made += "[^/]"
+        elif char == "[":
+            end = pattern.find("]", at + 1 + (pattern[at : at + 1] in ("^", "!")))
+            if end < 0:
+                raise illegal_option("PATTERN", pattern, "has a [ without ]")
+            inside = pattern[at:end]
+            negated = inside[:1] in ("^", "!")
+            chars = re.sub(r"([\\\[\]^&~|])", r"\\\1", inside[negated:])
+            made += f"(?!/)[{'^' if negated else ''}{chars}]"
+            at = end + 1
+        elif char == "{":
+            made, depth = f"{made}(?:", depth + 1
+        elif char == "}" and depth:
+            made, depth = f"{made})", depth - 1
+        elif char == "," and depth:
+            made += "|"
+        else:
+            made += re.escape(char)
+    if depth:
+        raise illegal_option("PATTERN", pattern, "has a { without }")
+    try:
+        return re.compile(f"(?s:(?:{made})(?=/|\\Z))")
+    except re.error as error:
+        raise illegal_option("PATTERN", pattern, f"is not a pattern ({error})") from None
+
+
+def total_size(files: Iterable[SourceFile]) -> int:
+    """Bytes of the files."""
+    return sum(file.size for file in files)

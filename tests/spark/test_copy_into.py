@@ -1,0 +1,205 @@
+"""COPY INTO through Spark: which files it loads, how often, and as which rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def landing(tmp_path) -> Path:
+    folder = tmp_path / "landing zone"
+    folder.mkdir()
+    return folder
+
+
+def csv(folder: Path, name: str, *lines: str, header: str = "id,day") -> Path:
+    file = folder / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("\n".join([header, *lines]) + "\n" if header else "\n".join(lines) + "\n", encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def table(spark, database) -> str:
+    spark.sql("CREATE TABLE t (id INT, day DATE) USING delta")
+    return "t"
+
+
+CSV = "FILEFORMAT = CSV FORMAT_OPTIONS ('header' = 'true')"
+
+
+def loaded(spark, text: str) -> list[int]:
+    shown = spark.sql(text)
+    assert shown.columns == ["num_affected_rows", "num_inserted_rows", "num_skipped_corrupt_files"]
+    (row,) = shown.collect()
+    assert row[0] == row[1]
+    return [row[0], row[2]]
+
+
+def ids(spark, name: str = "t") -> list[int]:
+    return sorted(row[0] for row in spark.sql(f"SELECT id FROM {name}").collect())
+
+
+def test_each_file_is_loaded_once(spark, table, landing, rows):
+    csv(landing, "a.csv", "1,2026-05-01", "2,2026-05-02")
+    copy = f"COPY INTO t FROM '{landing}' {CSV}"
+    assert loaded(spark, copy) == [2, 0]
+    assert loaded(spark, copy) == [0, 0]
+    csv(landing, "sub/b c.csv", "3,")
+    csv(landing, "_hidden.csv", "9,")
+    assert loaded(spark, copy) == [1, 0]
+    csv(landing, "a.csv", "1,2026-05-01", "7,2026-05-02", "8,")
+    assert loaded(spark, copy) == [0, 0]
+    assert ids(spark) == [1, 2, 3]
+    assert loaded(spark, f"{copy} COPY_OPTIONS ('force' = 'true')") == [4, 0]
+    assert loaded(spark, copy) == [0, 0]
+    assert ids(spark) == [1, 1, 2, 3, 3, 7, 8]
+    history = spark.sql("DESCRIBE HISTORY t").collect()
+    assert [row.operation for row in history] == ["COPY INTO"] * 3 + ["CREATE TABLE"]
+    assert history[1].operationMetrics["numLoadedFiles"] == "1"
+    assert history[1].operationMetrics["numSkippedFiles"] == "1"
+
+
+def test_files_and_pattern(spark, table, landing, fails):
+    for name in ("a1.csv", "a2.csv", "b1.csv", "x/a3.csv", "x/b[1].csv"):
+        csv(landing, name, f"{sum(map(ord, name))},")
+    number = {name: sum(map(ord, name)) for name in ("a1.csv", "a2.csv", "b1.csv", "x/a3.csv", "x/b[1].csv")}
+    first = loaded(spark, f"COPY INTO t FROM '{landing}' {CSV} FILES = ('a1.csv', 'x/b[1].csv')")
+    assert (first, ids(spark)) == ([2, 0], sorted([number["a1.csv"], number["x/b[1].csv"]]))
+    assert loaded(spark, f"COPY INTO t FROM '{landing}' PATTERN = '{{a,b}}[1-2].csv' {CSV}") == [2, 0]
+    assert loaded(spark, f"COPY INTO t FROM '{landing}/*/' {CSV}") == [1, 0]
+    assert ids(spark) == sorted(number.values())
+    for names, what in (("'a1.csv', 'no.csv'", "no.csv"), ("'../a1.csv'", "without the folder"), ("'/etc/x'", "name")):
+        with fails("HEADWATER_COPY_NO_FILES", what):
+            spark.sql(f"COPY INTO t FROM '{landing}' {CSV} FILES = ({names})")
+    with fails("HEADWATER_COPY_NO_FILES", "nowhere"):
+        spark.sql(f"COPY INTO t FROM '{landing}/nowhere' {CSV}")
+
+
+def test_a_value_that_does_not_fit_is_an_error_and_nothing_is_loaded(spark, table, landing):
+    csv(landing, "a.csv", "1,2026-05-01")
+    csv(landing, "b.csv", "two,2026-05-01")
+    with pytest.raises(Exception, match=r"FAILED_READ_FILE[\s\S]*b\.csv[\s\S]*MALFORMED_RECORD_IN_PARSING"):
+        spark.sql(f"COPY INTO t FROM '{landing}' {CSV}")
+    assert ids(spark) == []
+    csv(landing, "b.csv", "2,2026-05-01")
+    assert loaded(spark, f"COPY INTO t FROM '{landing}' {CSV}") == [2, 0]
+
+
+def test_select_position_and_columns(spark, table, landing):
+    csv(landing, "a.csv", "2026-05-01,1", header="")
+    csv(landing, "b.csv", "2,2026-05-02", header="")
+    csv(landing, "c.csv", "3", header="")
+    copy = "COPY INTO t {} FROM {} FILEFORMAT = CSV PATTERN = '{}.csv'"
+    select = f"(SELECT _c0::date AS day, _c1::int AS id FROM '{landing}')"
+    assert loaded(spark, copy.format("", select, "a")) == [1, 0]
+    assert loaded(spark, copy.format("BY POSITION", f"'{landing}'", "b")) == [1, 0]
+    assert loaded(spark, copy.format("(id)", f"'{landing}'", "c")) == [1, 0]
+    found = spark.sql("SELECT id, CAST(day AS STRING) FROM t ORDER BY id").collect()
+    assert [tuple(row) for row in found] == [(1, "2026-05-01"), (2, "2026-05-02"), (3, None)]
+
+
+def test_new_columns_need_an_option(spark, table, landing, fails):
+    (landing / "a.json").write_text(json.dumps({"id": 1, "name": "x", "more": {"a": 1}}) + "\n")
+    copy = f"COPY INTO t FROM '{landing}' FILEFORMAT = JSON"
+    with fails("DELTA_METADATA_MISMATCH"):
+        spark.sql(copy)
+    assert loaded(spark, f"{copy} COPY_OPTIONS ('mergeSchema' = 'true')") == [1, 0]
+    assert spark.sql("SELECT * FROM t").collect()[0].asDict(True) == {
+        "id": 1, "day": None, "name": "x", "more": {"a": 1}
+    }  # fmt: skip
+
+
+def test_a_table_without_columns(spark, database, landing):
+    spark.sql("CREATE TABLE t USING delta")
+    csv(landing, "a.csv", "1,2026-05-01")
+    options = "'header' = 'true', 'inferSchema' = 'true'"
+    copy = f"COPY INTO t FROM '{landing}' FILEFORMAT = CSV FORMAT_OPTIONS ({options})"
+    assert loaded(spark, f"{copy} COPY_OPTIONS ('mergeSchema' = 'true')") == [1, 0]
+    assert ids(spark) == [1]
+
+
+@pytest.mark.parametrize("form", ["parquet", "json", "orc"])
+def test_formats(spark, table, landing, form):
+    for number in range(2):
+        spark.sql(f"SELECT {number} AS id, DATE'2026-05-01' AS day").coalesce(1).write.format(form).save(
+            f"{landing}/p={number}"
+        )
+    copy = f"COPY INTO t FROM '{landing}' FILEFORMAT = {form.upper()} FORMAT_OPTIONS ('recursiveFileLookup' = 'true')"
+    assert loaded(spark, copy) == [2, 0]
+    assert loaded(spark, copy) == [0, 0]
+    assert ids(spark) == [0, 1]
+
+
+def test_text_and_binary(spark, database, landing):
+    (landing / "a.txt").write_text("one\ntwo\n")
+    spark.sql("CREATE TABLE lines (value STRING) USING delta")
+    spark.sql("CREATE TABLE blobs (path STRING, content BINARY, length BIGINT, modificationTime TIMESTAMP) USING delta")
+    assert loaded(spark, f"COPY INTO lines FROM '{landing}' FILEFORMAT = TEXT") == [2, 0]
+    assert loaded(spark, f"COPY INTO blobs FROM '{landing}' FILEFORMAT = BINARYFILE") == [1, 0]
+    assert bytes(spark.sql("SELECT content FROM blobs").collect()[0][0]) == b"one\ntwo\n"
+
+
+def test_validate_and_explain(spark, table, landing, fails):
+    spark.sql("ALTER TABLE t ADD CONSTRAINT few CHECK (id < 100)")
+    csv(landing, "a.csv", "1,2026-05-01", "2,")
+    copy = f"COPY INTO t FROM '{landing}' {CSV}"
+    shown = spark.sql(f"{copy} VALIDATE ALL")
+    assert shown.columns == ["id", "day"]
+    assert sorted(str(row[1]) for row in shown.collect()) == ["2026-05-01", "None"]
+    assert spark.sql(f"{copy} VALIDATE 1 ROWS").count() == 1
+    (plan,) = spark.sql(f"EXPLAIN {copy}").collect()
+    assert "files to load: 1" in plan[0]
+    assert ids(spark) == []
+    csv(landing, "b.csv", "200,")
+    with fails("DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"):
+        spark.sql(f"{copy} VALIDATE")
+    (landing / "b.csv").unlink()
+    assert loaded(spark, copy) == [2, 0]
+    (plan,) = spark.sql(f"EXPLAIN {copy}").collect()
+    assert "files to load: 0" in plan[0]
+
+
+def test_markers_variables_scripts_and_transactions(spark, table, landing):
+    csv(landing, "a.csv", "1,")
+    text = "COPY INTO IDENTIFIER(:name) FROM :path FILEFORMAT = CSV FORMAT_OPTIONS ('header' = :header)"
+    assert spark.sql(text, args={"name": "t", "path": str(landing), "header": True}).collect()[0][0] == 1
+    csv(landing, "b.csv", "2,")
+    spark.sql(f"BEGIN COPY INTO t FROM '{landing}' {CSV}; END")
+    csv(landing, "c.csv", "3,")
+    spark.sql("DECLARE OR REPLACE VARIABLE folder STRING")
+    spark.sql(f"SET VARIABLE folder = '{landing}'")
+    assert loaded(spark, f"COPY INTO t FROM folder {CSV}") == [1, 0]
+    csv(landing, "d.csv", "4,")
+    spark.sql("BEGIN TRANSACTION")
+    assert loaded(spark, f"COPY INTO t FROM '{landing}' {CSV}") == [1, 0]
+    assert loaded(spark, f"COPY INTO t FROM '{landing}' {CSV}") == [0, 0]
+    spark.sql("ROLLBACK")
+    assert ids(spark) == [1, 2, 3]
+    spark.sql("BEGIN TRANSACTION")
+    assert loaded(spark, f"COPY INTO t FROM '{landing}' {CSV}") == [1, 0]
+    csv(landing, "e.csv", "5,")
+    assert loaded(spark, f"COPY INTO t FROM '{landing}' {CSV}") == [1, 0]
+    spark.sql("COMMIT")
+    assert loaded(spark, f"COPY INTO t FROM '{landing}' {CSV}") == [0, 0]
+    assert ids(spark) == [1, 2, 3, 4, 5]
+
+
+def test_files_that_are_damaged_are_skipped_and_stay_new(spark, table, landing):
+    frame = spark.sql("SELECT 1 AS id, DATE'2026-05-01' AS day")
+    for name in ("a", "b"):
+        frame.coalesce(1).write.parquet(f"{landing}/{name}")
+    (whole,) = (landing / "a").glob("*.parquet")
+    content = whole.read_bytes()
+    whole.write_bytes(content[: len(content) // 2])
+    (landing / "c.parquet").write_bytes(b"no file of Parquet")
+    copy = f"COPY INTO t FROM '{landing}' FILEFORMAT = PARQUET FORMAT_OPTIONS ('ignoreCorruptFiles' = 'true')"
+    assert loaded(spark, copy) == [1, 2]
+    whole.write_bytes(content)
+    for file in landing.glob("*/.*.crc"):
+        file.unlink()
+    assert loaded(spark, copy) == [1, 1]
+    assert ids(spark) == [1, 1]
