@@ -45,6 +45,7 @@ from headwater.statements.tables.create import check_empty
 from headwater.statements.tables.draft import Draft
 from headwater.statements.tables.iceberg_table import FORMAT, folder_of, of_iceberg, refuse_partitions
 from headwater.statements.tables.parquet_table import OtherFiles, of_parquet
+from headwater.statements.writes import copy_state
 from headwater.transaction import Transaction
 from headwater.transaction.commit_info import Provenance
 from headwater.transaction.row_ids import ids_of_before, with_ids_of_before
@@ -75,7 +76,8 @@ def clone(request: CloneRequest, statement: Statement) -> CommitAnswer:
         ``DELTA_UNSUPPORTED_NON_EMPTY_CLONE``,
         ``DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION``, ``HEADWATER_CLONE_ACROSS_STORES``,
         ``HEADWATER_CLONE_OF_ITSELF``, ``HEADWATER_DEEP_CLONE_TARGET_CHANGED``, ``HEADWATER_CLONE_FILES_MISSING``,
-        ``HEADWATER_CLONE_FILE_DIFFERS``; those of time travel, of setting properties and of a commit.
+        ``HEADWATER_CLONE_FILE_DIFFERS``, ``HEADWATER_COPY_STATE_LOST``; those of time travel, of
+        setting properties and of a commit.
     """
     is_shallow = request.arguments.is_shallow
     location = locate(request.table, statement)
@@ -124,6 +126,8 @@ def clone(request: CloneRequest, statement: Statement) -> CommitAnswer:
     else:
         txn.remove(removals(change.removed, data_change=not moves))
         txn.add(file_of(row, data_change=not moves) for row in change.added.to_pylist())
+    if not is_shallow:
+        copy_state.hand_over(source, txn)
     kind = "shallow" if is_shallow else "deep"
     _LOG.info("%s: a %s clone of version %d of %s", location.path, kind, source.version, source.table_path)
     return commit(txn, statement, Provenance("CLONE", _parameters(source, request), metrics), rows=rows)

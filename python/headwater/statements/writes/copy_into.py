@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from headwater.basics import clock
 from headwater.basics.amounts import size_text
 from headwater.basics.errors import HeadwaterError, illegal_option
+from headwater.basics.redaction import without_credentials
 from headwater.bridge.messages.define import CommitAnswer, RowsAnswer
 from headwater.bridge.messages.load import (
     CopyArguments,
@@ -367,7 +368,11 @@ class _Copying:
             "numSkippedCorruptFiles": len(self._damaged),
             "executionTimeMs": now - began,
         }
-        parameters = {"source": self._path, "format": self._format, "force": str(self._force).lower()}
+        parameters = {
+            "source": without_credentials(self._path),
+            "format": self._format,
+            "force": str(self._force).lower(),
+        }
         done = commit(txn, statement, Provenance("COPY INTO", parameters, metrics), rows=[self._row(written.rows)])
         if len(older) < len(state.parts) and not txn.store.is_provisional:
             copy_state.delete_outdated(state, listing.snapshot, [number, *(each for each, _ in older)])
@@ -410,7 +415,7 @@ class _Copying:
         skipped = len(listing.source.files) - len(listing.new)
         lines = [
             f"COPY INTO {self._request.name}",
-            f"  from {self._path}, format {self._format}",
+            f"  from {without_credentials(self._path)}, format {self._format}",
             f"  files found: {len(listing.source.files)}",
             f"  files to load: {len(listing.new)}, {size_text(total_size(listing.new))}",
             f"  files to skip, as they were loaded before: {skipped}",

@@ -38,8 +38,10 @@ from headwater.basics import clock
 from headwater.basics.errors import HeadwaterError
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
+from headwater.protocol.table_definition import TableDefinition
 from headwater.stores import Store
 from headwater.stores.interface import StoreOver
+from headwater.transaction import Transaction
 
 _LOG = logging.getLogger(__name__)
 #: What the ids begin with by which commits say which state file counts.
@@ -93,7 +95,8 @@ class CopyState:
         return pa.chunked_array([chunk for part in self.parts for chunk in part.entries["path"].chunks], pa.string())
 
     @property
-    def _entries(self) -> pa.Table:
+    def entries(self) -> pa.Table:
+        """All entries, oldest first."""
         return pa.concat_tables([ENTRIES.empty_table(), *(part.entries for part in self.parts)])
 
     def is_ageing(self, seen: pa.Array, now: int) -> bool:
@@ -101,7 +104,7 @@ class CopyState:
 
         :param seen: the paths of the files it sees; ``now``: milliseconds since the epoch.
         """
-        entries = self._entries
+        entries = self.entries
         if not entries.num_rows:
             return False
         half = now - self.retention // 2
@@ -113,7 +116,7 @@ class CopyState:
 
         :param new: entries of the files that are loaded now.
         """
-        known = self._entries
+        known = self.entries
         oldest = pc.min(known["seen"]).as_py() if known.num_rows else now
         if self.is_ageing(seen, now) or oldest < now - self.retention:
             again = pc.is_in(known["path"], value_set=seen)
@@ -165,13 +168,31 @@ def state_of(snapshot: Snapshot) -> CopyState:
 
 def lost_state_of(snapshot: Snapshot) -> CopyState:
     """The state of a table of which no loaded file is known any more, or yet."""
-    metadata = snapshot.metadata
+    return _no_state(snapshot.table_path, snapshot.definition)
+
+
+def _no_state(table_path: str, definition: TableDefinition) -> CopyState:
+    metadata = definition.metadata
     # A table that replaces another keeps its id.
     own = uuid.uuid5(uuid.NAMESPACE_URL, f"{metadata.id}\n{metadata.created_time}")
-    lengths = [snapshot.definition.get(properties.COPY_RETENTION)]
-    if (of_transactions := snapshot.definition.get(properties.TRANSACTION_RETENTION)) is not None:
+    lengths = [definition.get(properties.COPY_RETENTION)]
+    if (of_transactions := definition.get(properties.TRANSACTION_RETENTION)) is not None:
         lengths.append(of_transactions)
-    return CopyState(f"{APPLICATIONS}{own}", f"{snapshot.table_path}/{_FOLDER}/{own}", (), 0, min(lengths))
+    return CopyState(f"{APPLICATIONS}{own}", f"{table_path}/{_FOLDER}/{own}", (), 0, min(lengths))
+
+
+def hand_over(source: Snapshot, txn: Transaction) -> None:
+    """Have a transaction that makes a table a copy of another also take over which files were loaded.
+
+    :raises HeadwaterError: ``HEADWATER_COPY_STATE_LOST``.
+    """
+    state = state_of(source)
+    if state.parts:
+        own = _no_state(txn.table_path, txn.definition)
+        known = txn.snapshot.set_transactions.get(own.application) if txn.snapshot is not None else None
+        entries = _without_older(state.entries)
+        number = write(own, txn.store, entries, [], -1 if known is None else known.version)
+        txn.set_transaction(own.application, number)
 
 
 def write(state: CopyState, store: Store, entries: pa.Table, older: Sequence[tuple[int, int]], after: int) -> int:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from headwater.basics.errors import HeadwaterError, illegal_option
 from headwater.bridge.statement import Statement
+from headwater.protocol.file_names import LOG_DIRECTORY
 from headwater.sql.tokens import literal
 from headwater.statements.expressions import time_of
 from headwater.statements.running.opening import Options
@@ -22,6 +23,8 @@ from headwater.stores.interface import FileInfo, by_directory
 
 #: How many names FILES may have, as in Databricks.
 MOST_FILES = 1000
+#: The folder in which a sink of Spark keeps the log of what it has written.
+_SINK_LOG = "_spark_metadata"
 _WILD = re.compile(r"[*?\[{\\]")
 
 
@@ -87,8 +90,18 @@ def _before_wildcards(path: str) -> tuple[str, str]:
 
 def _listed(asked: Asked, folder: str, store: Store, statement: Statement) -> tuple[list[SourceFile], str]:
     """All files below a folder, which may be a file itself; and the folder."""
+    logs: list[str] = []
+
+    def enters(name: str) -> bool:
+        if name in (LOG_DIRECTORY, _SINK_LOG):
+            logs.append(name)
+        return _is_shown(name)
+
     try:
-        tree = store.walk(folder, _is_shown, statement.check_cancelled)
+        tree = store.walk(folder, enters, statement.check_cancelled)
+        if logs:
+            reason = f"{folder} has a log ({logs[0]}) that says which of its files count. Use INSERT INTO … SELECT"
+            raise HeadwaterError("HEADWATER_COPY_NO_FILES", {"tableName": asked.table, "reason": reason})
         return [_file(folder, each) for each in tree.files], folder
     except NotADirectoryError:
         pass
