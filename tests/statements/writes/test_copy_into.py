@@ -94,7 +94,9 @@ def copy(table: Path, folder: str, statement: Copying | None = None, **arguments
     given = {"source": f"'{folder}'", "format": "parquet", **arguments}
     request = {"table": str(table), "name": "t", "arguments": given}
     answer = handler.copy_into(msgspec.convert(request, CopyIntoRequest), statement or Copying())
-    return answer.rows[0]["num_inserted_rows"]
+    (row,) = answer.rows or []
+    inserted: int = row["num_inserted_rows"]
+    return inserted
 
 
 def rows_of(table: Path) -> Counter[str]:
