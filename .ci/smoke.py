@@ -65,6 +65,11 @@ def work(spark: SparkSession, directory: Path) -> None:
     assert "table" in {row[0] for row in rows(f"DESCRIBE HEALTH {table}")}
     rows(f"ANALYZE TABLE {table} COMPUTE DELTA STATISTICS")
     assert rows(f"FSCK REPAIR TABLE {table}") == []
+    spark.range(2).write.json(str(directory / "landing"))
+    rows(f"CREATE TABLE delta.`{directory / 'loaded'}` (id BIGINT) USING delta")
+    copy = f"COPY INTO delta.`{directory / 'loaded'}` FROM '{directory / 'landing'}' FILEFORMAT = JSON"
+    assert rows(f"{copy} VALIDATE 1 ROWS") != []
+    assert [rows(copy), rows(copy)] == [[(2, 2, 0)], [(0, 0, 0)]]
     define(rows, directory)
     insert(rows)
     write_frames(spark, rows)

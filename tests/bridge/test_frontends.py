@@ -87,14 +87,33 @@ MAINTAINING = [
     f"DROP TABLE {MAINTAINED}",
 ]
 COPIED = ["copied", 13, 9]
+#: What loads files, each once.
+LOADED = "{name}_loaded"
+_COPY = (
+    f"COPY INTO {LOADED} FROM regexp_replace((SELECT max(_metadata.file_path) FROM {LOADED}_files), '/[^/]*$', '') "
+    "FILEFORMAT = CSV FORMAT_OPTIONS ('header' = 'true')"
+)
+LOADING = [
+    f"CREATE TABLE {LOADED}_files USING csv OPTIONS (header 'true') AS SELECT id, 'x' AS word FROM range(0, 3, 1, 1)",
+    f"CREATE TABLE {LOADED} (id BIGINT, word STRING) USING delta",
+    f"EXPLAIN {_COPY}",
+    f"{_COPY} VALIDATE 2 ROWS",
+    _COPY,
+    f"BEGIN {_COPY}; END",
+    f"SELECT 'loaded', count(*), max(id) FROM {LOADED}",
+    f"DROP TABLE {LOADED}",
+    f"DROP TABLE {LOADED}_files",
+]
+ONCE = ["loaded", 3, 2]
 #: Of each kind a few: for a server whose sessions differ from others' in where statements come from.
 IN_BRIEF = [
     *STATEMENTS[:-1],
     *MAINTAINING[:3],
     *MAINTAINING[MAINTAINING.index("START TRANSACTION") :],
+    *LOADING,
     STATEMENTS[-1],
 ]
-STATEMENTS[-1:-1] = ["GENERATE symlink_format_manifest FOR TABLE {name}", *MAINTAINING, *RESHAPING]
+STATEMENTS[-1:-1] = ["GENERATE symlink_format_manifest FOR TABLE {name}", *LOADING, *MAINTAINING, *RESHAPING]
 #: A table's changes, which follow the statements whose rows are compared by their places from the beginning.
 FED = "{name}_fed"
 CHANGING = [
@@ -135,6 +154,7 @@ def test_pyspark(frontend: str, request: pytest.FixtureRequest, tmp_path: Path) 
     assert found[-3]["rows"] == RESHAPED
     assert found[-len(RESHAPING) - 3]["rows"] == [["maintained", 4]]
     assert [COPIED] in [answer.get("rows") for answer in found]
+    assert [ONCE] in [answer.get("rows") for answer in found]
     assert found[-1]["condition"] == "DELTA_VERSION_NOT_FOUND"
     assert driver.run("write_frame", path=str(tmp_path / "frame")) == [[n] for n in range(8)]
     driver.rows("DROP TABLE frontends")
@@ -265,7 +285,7 @@ def test_thrift_server_with_beeline(thrift_server: Any, brief: bool) -> None:
 def check_text(output: str, separator: str, brief: bool = False) -> None:
     """What a shell printed holds the rows and the history."""
     shaped = [["maintained", 9]] if brief else [*RESHAPED, ["maintained", 4], COPIED, *([name] for name in COLUMNS)]
-    for row in [*READ, *shaped, *(row for rows in CHANGES for row in rows)]:
+    for row in [*READ, *shaped, ONCE, *(row for rows in CHANGES for row in rows)]:
         assert separator.join(map(str, row)) + "\n" in output, output
     assert separator.join(("5", "1", "5")) + "\n" in output
     history = [line for line in output.splitlines() if "WRITE" in line or "CREATE TABLE" in line]

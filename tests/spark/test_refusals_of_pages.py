@@ -259,6 +259,18 @@ REFUSALS = [
 
 #: Claims that another test runs, or that are about another product: a part of the sentence, and that test.
 HELD_BY = {
+    "`WITH (CREDENTIAL …)` is refused": "sql/test_copy_into.py::test_credentials_are_refused_with_the_reason",
+    "A name that is not there is an error": "spark/test_copy_into.py::test_files_and_pattern",
+    "that a stream of Spark writes to, is refused": "spark/test_copy_into.py::test_folders_with_a_log_and_positions",
+    "A column that the table does not have is an error": "spark/test_copy_into.py::test_new_columns_need_an_option",
+    "A value that does not fit its column is an error": (
+        "spark/test_copy_into.py::test_a_value_that_does_not_fit_is_an_error_and_nothing_is_loaded"
+    ),
+    "Headers of CSV files that differ": "spark/test_copy_into.py::test_csv_files_with_other_headers_are_an_error",
+    "a file that vanishes is an error": "statements/writes/test_copy_into.py::test_a_file_that_vanishes_is_an_error",
+    "`badRecordsPath` and `rescuedDataColumn` are refused": (
+        "statements/writes/test_copy_into.py::test_options_of_databricks_that_would_be_ignored_are_refused"
+    ),
     "the catalog refuses them (403)": "stores/test_vended_credentials.py::test_rights_that_are_for_reading_alone",
     "or the store refuses them": (
         "stores/test_vended_credentials.py::test_credentials_are_replaced_before_and_when_they_expire"

@@ -46,6 +46,7 @@ class Copying(RecordingStatement):
     def __init__(self, confs=None):
         super().__init__(confs)
         self.sources: list[list[str]] = []
+        self.options: dict[str, str] = {}
 
     @property
     def session_hadoop(self):
@@ -56,6 +57,7 @@ class Copying(RecordingStatement):
 
     def add_source(self, files):
         self.sources.append(list(files.paths))
+        self.options = files.options
         return len(self.sources) - 1
 
     def add_selection(self, text, plan, names=()):
@@ -501,3 +503,14 @@ def test_entries_say_when(table, source):
     assert row["path"] == str(source / "a")
     assert row["size"] == 1
     assert before <= row["loaded"] == row["seen"]
+
+
+def test_a_file_that_vanishes_is_an_error(table, source):
+    """Spark's reader would leave it out, if it was told to, and the file would count as loaded."""
+    arrive(source, "a")
+    statement = Copying()
+    given = [["'ignoreMissingFiles'", "'true'"], ["'ignoreCorruptFiles'", "'true'"], ["'x'", "'y'"]]
+    assert copy(table, str(source), statement, formatOptions=given) == 1
+    assert statement.options == {
+        "x": "y", "ignoreMissingFiles": "false", "ignoreCorruptFiles": "false", "mergeSchema": "true"
+    }  # fmt: skip
