@@ -41,7 +41,7 @@ class Loads:
         assert found in (0, _FILES)
         driver.ask("sql", text=self.text)
         assert driver.answer()["rows"] == [[_FILES - found, _FILES - found, 0]]
-        assert self._rows(driver) == {number: _FILES for number in range(1, self.number + 1)}
+        assert self._rows(driver) == dict.fromkeys(range(1, self.number + 1), _FILES)
         return found > 0
 
     def _rows(self, driver: Any) -> dict[int, int]:
