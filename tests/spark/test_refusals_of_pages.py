@@ -266,7 +266,6 @@ HELD_BY = {
     "A value that does not fit its column is an error": (
         "spark/test_copy_into.py::test_a_value_that_does_not_fit_is_an_error_and_nothing_is_loaded"
     ),
-    "Headers of CSV files that differ": "spark/test_copy_into.py::test_csv_files_with_other_headers_are_an_error",
     "a file that vanishes is an error": "statements/writes/test_copy_into.py::test_a_file_that_vanishes_is_an_error",
     "`badRecordsPath` and `rescuedDataColumn` are refused": (
         "statements/writes/test_copy_into.py::test_options_of_databricks_that_would_be_ignored_are_refused"
