@@ -45,6 +45,12 @@ def parsed(text: str) -> tuple[str, str, dict[str, object]]:
             },
         ),
         (
+            "COPY INTO t FROM (select * from '/x') fileformat = csv",
+            "copy_into",
+            "t",
+            {"source": "'/x'", "format": "csv"},
+        ),
+        (
             f"{_BASE} VALIDATE ALL PATTERN = concat('*', '.csv') FORMAT_OPTIONS ('a' = 'b,c', sep = ';', x.y = true) "
             "COPY_OPTIONS ('force' = 'true')",
             "copy_into_validate",

@@ -25,7 +25,7 @@ from headwater.bridge.messages.load import CopyIntoRequest
 from headwater.statements.writes import copy_into as handler
 from headwater.statements.writes import copy_state, source_files
 from headwater.stores import LocalStore
-from support.commits import later, newest, redefined
+from support.commits import later, newest, one_row, redefined
 from support.recording_statement import RecordingStatement
 from support.requests import create_request, create_table, schema_json, truncate
 
@@ -514,3 +514,12 @@ def test_a_file_that_vanishes_is_an_error(table, source):
     assert statement.options == {
         "x": "y", "ignoreMissingFiles": "false", "ignoreCorruptFiles": "false", "mergeSchema": "true"
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(("select", "runs"), [("SELECT a", 1), ("SELECT (SELECT max(a) FROM t) AS a", 2)])
+def test_a_subquery_may_read_the_table(table, source, select, runs):
+    arrive(source, "a")
+    statement = Copying()
+    statement.before_commits = [later(table, one_row("other.parquet"), is_blind=False)]
+    assert copy(table, str(source), statement, select=select) == 1
+    assert len(statement.sources) == runs

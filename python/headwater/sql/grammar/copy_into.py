@@ -98,10 +98,10 @@ class _Reader:
                 raise self._wrong(f"its SELECT ends with the path, and has no '{path[at].value}'")
         if not last or not path:
             raise self._wrong("its SELECT ends with FROM and the path of the files")
-        return {
-            "select": text_of(self._text, inside, 0, last),
-            "source": text_of(self._text, path, 0, len(path)),
-        }
+        source = text_of(self._text, path, 0, len(path))
+        if [token.value for token in inside[1:last]] == ["*"]:
+            return {"source": source}
+        return {"select": text_of(self._text, inside, 0, last), "source": source}
 
     def _clause(self, word: str) -> dict[str, Any]:
         if word == "VALIDATE":
