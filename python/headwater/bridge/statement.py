@@ -37,6 +37,7 @@ from headwater.bridge.messages.callbacks import (
     PinnedVersion,
     Restriction,
     SparkRun,
+    StagedFiles,
     WriteSpecification,
     WrittenFile,
     WrittenRows,
@@ -86,6 +87,7 @@ class StatementContext(Protocol):
     def matchingPartitions(self, question: str) -> str: ...
     def footers(self, question: str, purpose: str) -> str: ...
     def addRelation(self, files: str) -> int: ...
+    def addStaged(self, files: str) -> int: ...
     def addQuery(self, text: str) -> int: ...
     def planSchema(self, plan: int) -> str: ...
     def addText(self, text: str) -> int: ...
@@ -307,6 +309,10 @@ class Statement:
             files=files,
         )
         return self._context.addRelation(_json(wanted))
+
+    def add_staged(self, files: StagedFiles) -> int:
+        """Make a relation over files that a write job has staged available as ``hw_plan.`n` ``; returns n."""
+        return self._context.addStaged(_json(files))
 
     def place(self, text: str) -> int:
         """Make an expression a user wrote available as ``hw_expr.`n` ``; returns n. Spark parses it by itself, so that

@@ -120,6 +120,15 @@ class PendingLog(CommittingStore):
             self.commits.append(Pending(version, data, clock.milliseconds(), prepared))
             return True
 
+    def take_back(self, version: int) -> bool:
+        """Forget a statement's commit, because the one that it belongs to failed. False if others follow it."""
+        with self._taking:
+            if not self.commits or self.newest != version:
+                return False
+            self.commits.pop()
+            self.is_new = self.is_new and bool(self.commits)
+            return True
+
     def note(self, predicates: Sequence[Predicate]) -> None:
         """Note what a query reads, where that is to be checked: no predicates mean every row."""
         if self.noted is not None:

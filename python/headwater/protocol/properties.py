@@ -27,6 +27,10 @@ PREFIX = "delta."
 CONSTRAINT_PREFIX = "delta.constraints."
 #: The name of a primary or foreign key, in lower case, follows it; the value is of :mod:`headwater.schema.keys`.
 KEY_PREFIX = "headwater.key."
+#: The name of an expectation, in lower case, follows it; the value is of :mod:`headwater.schema.expectations`.
+EXPECT_PREFIX = "headwater.expect."
+#: What a table says that takes the rows that expectations of other tables turn away.
+TAKES_QUARANTINED = "headwater.quarantine"
 #: The name of a table feature follows it; the value asks for the feature.
 FEATURE_PREFIX = "delta.feature."
 #: Session settings that give new tables a property: what follows the prefix is the name without ``delta.``.

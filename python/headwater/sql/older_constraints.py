@@ -32,22 +32,28 @@ def creation(text: str, found: Sequence[Token]) -> str | None:
             continue
         closing = after(found, end)
         if [token.value.lower() for token in found[closing : closing + 2]] == ["using", "delta"]:
-            return _with_properties(text, found, end, closing)
+            columns, constraints = _without_constraints(text, found, end + 1, closing - 1)
+            return with_properties(text, found, (end, closing), columns, constraints) if constraints else None
     return None
 
 
-def _with_properties(text: str, found: Sequence[Token], opening: int, closing: int) -> str | None:
-    columns, constraints = _without_constraints(text, found, opening + 1, closing - 1)
-    if not constraints:
-        return None
-    listed = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in constraints)
-    head = f"{text[: found[opening].end]}{columns})"
+def with_properties(
+    text: str, found: Sequence[Token], brackets: tuple[int, int], columns: str, properties: Sequence[tuple[str, str]]
+) -> str:
+    """A CREATE TABLE with other columns and more properties.
+
+    :param brackets: the opening bracket of its columns, and what follows the closing one.
+    """
+    opening, closing = brackets
+    listed = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in properties)
+    # Spark takes no empty brackets.
+    head = f"{text[: found[opening].end]}{columns})" if columns else text[: found[opening].start]
     for at in outer(found, closing):
         if found[at].is_word_of("TBLPROPERTIES") and at + 1 < len(found) and found[at + 1].kind is TokenType.L_PAREN:
             bracket = found[at + 1].end
             return f"{head}{text[found[closing - 1].end : bracket]}{listed}, {text[bracket:]}"
     # The provider must follow the columns.
-    provider = found[closing + 1].end
+    provider = found[closing + 1 if closing < len(found) and found[closing].is_word_of("USING") else closing - 1].end
     return f"{head}{text[found[closing - 1].end : provider]} TBLPROPERTIES ({listed}){text[provider:]}"
 
 
@@ -55,7 +61,7 @@ def _without_constraints(text: str, found: Sequence[Token], start: int, end: int
     """A list of columns without its constraints, and these as properties."""
     kept: list[str] = []
     constraints: list[tuple[str, str]] = []
-    for first, last in _items(found, start, end):
+    for first, last in items(found, start, end):
         written, at = "", first
         begin = first
         part = found[:last]
@@ -89,7 +95,7 @@ def _without_constraints(text: str, found: Sequence[Token], start: int, end: int
     return ", ".join(kept), constraints
 
 
-def _items(found: Sequence[Token], start: int, end: int) -> Iterator[tuple[int, int]]:
+def items(found: Sequence[Token], start: int, end: int) -> Iterator[tuple[int, int]]:
     """The parts of a list between commas. The brackets of types count as well."""
     first, angles, at = start, 0, start
     while at < end:

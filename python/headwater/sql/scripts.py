@@ -7,17 +7,18 @@ Sparks parse are in words that this one takes.
 
 from __future__ import annotations
 
-from headwater.sql import grammar, older_sparks
+from headwater.sql import expectation_clauses, grammar, older_sparks
 from headwater.sql.tokens import Token, literal, tokens
 
 #: What a statement of a script may follow, beside the end of another.
 _OPENERS = ("BEGIN", "ATOMIC", "THEN", "ELSE", "DO", "LOOP", "REPEAT")
 
 
-def for_spark(text: str, spark_version: str | None = None) -> str | None:
+def for_spark(text: str, spark_version: str | None = None, *, default_is_delta: bool = False) -> str | None:
     """The script as Spark's parser takes it; None if the text is no script, or has no statement of ours.
 
     :param spark_version: of the Spark that parses it; None for the newest.
+    :param default_is_delta: whether a table without USING is a Delta table.
     :raises HeadwaterError: ``PARSE_SYNTAX_ERROR`` for a statement of ours that is not written well;
         ``HEADWATER_NEEDS_NEWER_SPARK``.
     """
@@ -30,6 +31,13 @@ def for_spark(text: str, spark_version: str | None = None) -> str | None:
             continue
         end = next((end for end in range(at, len(found)) if _is_end(found[end])), at)
         statement = text[found[at].start : found[end - 1].end] if end > at else ""
+        if statement:
+            expecting = expectation_clauses.for_spark(statement, default_is_delta=default_is_delta)
+            if expecting is not None:
+                statement = older_sparks.for_spark(expecting, spark_version) or expecting
+                made += text[written : found[at].start] + statement
+                written = found[end - 1].end
+                continue
         if statement and grammar.parse(statement, spark_version):
             made += f"{text[written : found[at].start]}EXECUTE IMMEDIATE {literal(statement)}"
             written = found[end - 1].end

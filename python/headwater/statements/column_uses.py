@@ -1,4 +1,5 @@
-"""Which columns the conditions of a table use: its CHECK constraints and the expressions of its generated columns.
+"""Which columns the conditions of a table use: its CHECK constraints, its expectations, the expressions of its
+generated columns.
 
 Spark says it, as the texts are SQL; each is resolved once.
 """
@@ -13,7 +14,8 @@ from headwater.protocol.columns import Path, find_path, format_name
 from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import StructType, schema_string
 from headwater.schema import visible
-from headwater.schema.constraints import Check, check_constraints
+from headwater.schema.constraints import Check
+from headwater.schema.expectations import row_conditions
 from headwater.schema.keys import Key, keys
 from headwater.schema.reshaping import paths_of, without
 
@@ -87,7 +89,7 @@ def refuse_lost_columns(statement: Statement, before: TableDefinition, schema: S
         lost = [name for name in key.columns if schema.find(name) is None]
         if lost:
             refuse_keys([key], lost, "drop", table)
-    checks = check_constraints(before.metadata.configuration)
+    checks = row_conditions(before.metadata.configuration)
     uses = ColumnUses(statement, before.schema)
     for path in paths_of(before.schema) if checks else ():
         if find_path(schema, path) is None:

@@ -12,7 +12,7 @@ from headwater.bridge.messages.define import ParameterMarkersRequest, ParsedStat
 from headwater.bridge.messages.failures import NotParsedRequest
 from headwater.bridge.statement import Statement
 from headwater.protocol.types import schema_string
-from headwater.sql import described, elsewhere, grammar, key_clauses, older_sparks, scripts, tokens
+from headwater.sql import described, elsewhere, expectation_clauses, grammar, key_clauses, older_sparks, scripts, tokens
 from headwater.sql.grammar.transactions import ATOMIC
 from headwater.statements.calls import CALLS, reads
 
@@ -52,8 +52,10 @@ def not_parsed(request: NotParsedRequest, statement: Statement) -> str | None:
         ``HEADWATER_NEEDS_NEWER_SPARK``, ``HEADWATER_KEY_ENFORCED``, ``PARSE_SYNTAX_ERROR``.
     """
     text = described.for_spark(request.text) or request.text
-    if (script := scripts.for_spark(text, statement.spark_version)) is not None:
+    is_delta = statement.confs.get("spark.sql.sources.default", "").lower() == "delta"
+    if (script := scripts.for_spark(text, statement.spark_version, default_is_delta=is_delta)) is not None:
         return script
+    text = expectation_clauses.for_spark(text, default_is_delta=is_delta) or text
     if (older := older_sparks.for_spark(text, statement.spark_version)) is not None:
         return older
     key_clauses.refuse_enforced(text)

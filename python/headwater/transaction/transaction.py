@@ -78,6 +78,18 @@ class Committed:
         return self.load()
 
 
+@dataclass(frozen=True)
+class Beside:
+    """A transaction on another table, which is to stand or fall with this one.
+
+    :param tidy_up: called once both are committed.
+    """
+
+    transaction: Transaction
+    provenance: Provenance
+    tidy_up: Callable[[], None]
+
+
 class Transaction:
     """One attempt to make the next version of a table. Not for use by several threads; commit it once.
 
@@ -111,6 +123,10 @@ class Transaction:
         self.loses_row_ids = False
         #: Whether it is checked by the level ``Serializable``, whatever the table's is.
         self.serializable = False
+        #: Operation metrics beside those of the statement.
+        self.metrics: dict[str, int] = {}
+        #: The transaction on another table that is committed together with this one.
+        self.beside: Beside | None = None
         #: Whether it brings a table to what another one is, whose own rules say which rows may go.
         self.mirrors = False
         self._cache = cache

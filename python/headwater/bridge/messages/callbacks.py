@@ -37,7 +37,8 @@ class WriteSpecification(Answer, kw_only=True):
     :param settings: Spark's settings of a job that is not small.
     :param options: options of the Parquet writer.
     :param tracked: whether each row says what it replaces, in columns after those of ``schema``.
-    :param change_column: the partition column that is true in rows of change data; None without change data.
+    :param change_column: the partition column that is true in rows of change data; None without change data. If rows
+        are staged, it is a text: ``true``, ``false``, or ``staged``.
     """
 
     path: str
@@ -95,6 +96,25 @@ class WrittenRows(Request, kw_only=True):
     files: list[Annotated[WrittenFile, WRITTEN_ALREADY]]
     counted: int
     tracked: TrackedRows | None
+
+
+class StagedFiles(Answer, kw_only=True):
+    """Files that a write job of the statement has staged: a relation is to read them. The answer is a plan.
+
+    :param path: the table's directory.
+    :param table_schema: the table's columns as the log has them.
+    :param schema: the columns of the relation: the table's, and those that the files have beside them.
+    :param files: as of :class:`headwater.bridge.messages.read.FileListAnswer`.
+    :param size_in_bytes: the size of all files.
+    """
+
+    path: str
+    table_schema: str
+    schema: str
+    partition_columns: list[str]
+    column_mapping_mode: str
+    files: FileRows
+    size_in_bytes: int
 
 
 class PinnedVersion(Answer, kw_only=True):
@@ -316,8 +336,10 @@ class NamedTable(Request, kw_only=True):
     :param name: the parts of its full name: catalog, namespace and name.
     :param schema: its columns; None if there is no Delta table of this name.
     :param keys: its primary key and foreign keys.
+    :param path: where it is; None as for ``schema``.
     """
 
     name: list[str]
     schema: str | None = None
     keys: list[TableConstraint] = []
+    path: str | None = None

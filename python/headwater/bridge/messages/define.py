@@ -49,12 +49,14 @@ class ParsedChangeRequest(Request, kw_only=True):
 class TableConstraint(Request, kw_only=True):
     """A constraint that a table declares or has.
 
-    :param kind: ``check``, ``primary_key``, ``foreign_key``, or the SQL of a constraint of another kind.
-    :param expression: what a CHECK asks of each row.
+    :param kind: ``check``, ``expect``, ``primary_key``, ``foreign_key``, or the SQL of a constraint of another kind.
+    :param expression: what a CHECK or an expectation asks of each row.
     :param columns: those of a key.
-    :param references: the parts of the name of the table that a foreign key refers to.
+    :param references: the parts of the name of the table that a foreign key refers to, or that an expectation puts
+        rows into.
     :param referenced: the columns of that table; none for those of its primary key.
     :param rely: whether an optimizer may rely on a key.
+    :param on_violation: what becomes of a row that does not meet an expectation; None if it is kept.
     """
 
     kind: str
@@ -64,6 +66,7 @@ class TableConstraint(Request, kw_only=True):
     references: list[str] = []
     referenced: list[str] = []
     rely: bool = False
+    on_violation: str | None = None
 
 
 class IdentitySpecification(Request, kw_only=True):
@@ -402,6 +405,7 @@ class AddConstraintArguments(PassedOn, kw_only=True):
     references: list[str] = []
     referenced: list[str] = []
     rely: bool = False
+    on_violation: str | None = None
 
 
 class AddConstraintRequest(ParsedChangeRequest, kw_only=True):

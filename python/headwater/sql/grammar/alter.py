@@ -1,10 +1,10 @@
 """The grammar of the forms of ALTER TABLE that Spark's parser does not know.
 
 Owns the parsing of ``ALTER TABLE <table>`` before ``ALTER [COLUMN] <column> SYNC IDENTITY``, ``DROP FEATURE <feature>
-[TRUNCATE HISTORY]``, the feature in quotes or not, ``DROP PRIMARY KEY [IF EXISTS] [RESTRICT | CASCADE]`` or ``DROP
-FOREIGN KEY [IF EXISTS] (<column>, …)``; and, for Spark 4.0, whose parser has no constraints, before ``ADD CONSTRAINT
-<name> CHECK (<condition>)``, ``ADD [CONSTRAINT <name>] <key>`` or ``DROP CONSTRAINT [IF EXISTS] <name> [RESTRICT |
-CASCADE]``.
+[TRUNCATE HISTORY]``, the feature in quotes or not, ``DROP PRIMARY KEY [IF EXISTS] [RESTRICT | CASCADE]``, ``DROP
+FOREIGN KEY [IF EXISTS] (<column>, …)`` or ``ADD CONSTRAINT <name> EXPECT (<condition>) [ON VIOLATION …]``; and, for
+Spark 4.0, whose parser has no constraints, before ``ADD CONSTRAINT <name> CHECK (<condition>)``, ``ADD [CONSTRAINT
+<name>] <key>`` or ``DROP CONSTRAINT [IF EXISTS] <name> [RESTRICT | CASCADE]``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from sqlglot import TokenType
 
 from headwater.basics.errors import HeadwaterError
+from headwater.sql import expectation_clauses
 from headwater.sql.grammar.shared import Parsed, columns, not_parsed, tables_after
 from headwater.sql.key_clauses import clause
 from headwater.sql.tokens import Pattern, Token, after, text_of
@@ -40,6 +41,10 @@ def parse(found: Sequence[Token], text: str) -> Parsed | None:
             return Parsed("drop_feature", table, _dropped_feature(rest[dropped.end :], text))
         if (key := _dropped_key(rest)) is not None:
             return Parsed("drop_key", table, key)
+        if _ADD.match(rest) is not None and (asked := expectation_clauses.clause(text, rest, 1)) is not None:
+            if asked.end == len(rest):
+                return Parsed("add_constraint", table, asked.expectation)
+            raise not_parsed(text, f"nothing may follow it, not '{text_of(text, rest, asked.end, len(rest))}'")
     return None
 
 

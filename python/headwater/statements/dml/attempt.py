@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from headwater.basics.errors import HeadwaterError
@@ -24,6 +24,7 @@ from headwater.protocol.types import StructField, StructType, parse_schema
 from headwater.schema.visible import columns_changed
 from headwater.statements.dml.request import DmlRequest
 from headwater.statements.files.distribution import Gathering, gathering
+from headwater.statements.files.judging import Judging, Violations
 from headwater.statements.files.rows import Target
 from headwater.statements.reads.loading import check_same_columns
 from headwater.statements.running.committing import skip_if_done, transaction
@@ -43,6 +44,13 @@ class Attempt:
     snapshot: Snapshot
     txn: Transaction
     started: float
+    #: What became of rows that violate expectations.
+    violations: Violations = field(default_factory=Violations)
+
+    @property
+    def judges(self) -> bool:
+        """Whether the table has expectations that count rows."""
+        return Judging.of(self.txn.definition) is not None
 
     @property
     def target(self) -> Target:

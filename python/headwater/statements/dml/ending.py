@@ -17,6 +17,7 @@ from headwater.pruning.predicates import Predicate
 from headwater.statements.dml.attempt import Attempt
 from headwater.statements.dml.outcome import Effect
 from headwater.statements.dml.scan import total_bytes
+from headwater.statements.files.quarantine import settle
 from headwater.statements.files.rows import Written
 from headwater.statements.running.committing import commit, idempotence
 from headwater.transaction.commit_info import Provenance
@@ -104,7 +105,10 @@ def end(
 
     :param counts: the statement's result: how many rows it affected, by kind; None if it has none.
     """
-    if not attempt.txn.has_changes:
+    target, name = attempt.target, attempt.request.message.name
+    settle(attempt.statement, attempt.txn, target, attempt.violations, operation, name=name)
+    # What was turned away is in the history, even if nothing else is.
+    if not attempt.txn.has_changes and not attempt.violations.turned_away:
         return CommitAnswer(version=attempt.snapshot.version, counts=None if counts is None else list(counts))
     request, statement = attempt.request, attempt.statement
     provenance = Provenance(

@@ -282,7 +282,12 @@ def _facts(attempt: Attempt, files: pa.Table, *, fills_identities: bool) -> Fact
         by_source_files=_selected(attempt.snapshot, _by_source_reads(request)).num_rows,
         fills_identities=fills_identities,
         has_keys=bool(usable(request.keys)),
-        may_rewrite=_changes_rows(request) and not attempt.writes_vectors and not request.message.runs_python,
+        may_rewrite=(
+            _changes_rows(request)
+            and not attempt.writes_vectors
+            and not attempt.judges
+            and not request.message.runs_python
+        ),
         rewrites_whole=replaces_whole(attempt, files),
         condition_deterministic=request.message.condition_deterministic,
         deletes_each_once=attempt.writes_changes and deletes_all_matched(request),

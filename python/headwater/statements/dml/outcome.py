@@ -30,6 +30,7 @@ from headwater.statements.dml.scan import Scan, scan_files
 from headwater.statements.files.change_data import is_change_file, with_changes
 from headwater.statements.files.copied_rows import check_none_lost, copy_job
 from headwater.statements.files.data_footers import live_rows, physical_rows
+from headwater.statements.files.judging import unstaged
 from headwater.statements.files.row_ids import with_row_ids
 from headwater.statements.files.rows import STATIC_PLAN_SETTINGS, Written, describe_files, is_void, specification
 from headwater.statements.running.committing import removals
@@ -92,16 +93,22 @@ def run_job(
     tracked = answer.tracked
     assert tracked is not None
     has_pairs = rewrite.has_pairs and not _cuts_files(attempt, specification)
-    written = describe_files(attempt.target, answer.files, True, has_pairs=has_pairs)
+    files, staged = unstaged(answer.files)
+    actions = tracked.actions
+    if rewrite.judging is not None:
+        actions, found = rewrite.judging.counts(actions)
+        found.staged = staged
+        attempt.violations.add(found)
+    written = describe_files(attempt.target, files, True, has_pairs=has_pairs)
     return Job(
         written=written,
         changes=written.changes,
         positions={number: BitMap64.deserialize(bitmap) for number, bitmap in tracked.positions.items()},
-        actions=tracked.actions,
+        actions=actions,
         repeated=tracked.repeated,
         source=BitMap64.deserialize(tracked.source),
         source_rows=answer.counted,
-        raw=[file for file in answer.files if not is_change_file(file)],
+        raw=[file for file in files if not is_change_file(file)],
     )
 
 
@@ -120,7 +127,9 @@ def _specification(attempt: Attempt, rewrite: Rewrite, replaced: pa.Table | None
     spec = replace(with_row_ids(spec, hidden, attempt.target), tracked=True)
     if not rewrite.has_rows:
         return replace(spec, schema=schema_string(StructType(())), partition_by=[])
-    return with_changes(spec, attempt.request.names.change) if rewrite.has_changes else spec
+    if not rewrite.has_changes:
+        return spec
+    return with_changes(spec, attempt.request.names.change, stages=rewrite.stages)
 
 
 def _written_as(attempt: Attempt, replaced: pa.Table, job: WriteSpecification) -> WriteSpecification:
@@ -200,11 +209,13 @@ def _may_share_files(attempt: Attempt) -> bool:
 def replaces_whole(attempt: Attempt, files: pa.Table) -> bool:
     """Whether the job that finds the rows also writes the unchanged rows, if there is one small file, to save a job.
 
-    Not with Python functions, which would run for rows the condition is not true for.
+    Not with Python functions, which would run for rows the condition is not true for; nor with expectations, which
+    may leave a row of the table in its place.
     """
     request = attempt.request
     if (
         attempt.writes_vectors
+        or attempt.judges
         or request.message.condition is None
         or request.message.runs_python
         or files.num_rows != 1

@@ -73,6 +73,7 @@ class RewriteNames:
     ``present``: true in rows that have a source row. ``match``: the number of the match among those of its target row.
     ``row_id``, ``row_commit_version``: of a row of the target, where it has row tracking.
     ``kind``: what a row is where there is change data. ``change``: whether it is a row of a change data file.
+    ``violated``: which expectations the row does not meet.
     """
 
     def __init__(self, names: InternalNames) -> None:
@@ -82,6 +83,7 @@ class RewriteNames:
         self.source, self.present, self.match = names.of("source_row"), names.of("has_source"), names.of("match_number")
         self.row_id, self.row_commit_version = names.of("row_id"), names.of("row_commit_version")
         self.kind, self.change = names.of("row_kind"), names.of("is_change")
+        self.violated = names.of("violated")
 
     def before(self, position: int) -> str:
         """The value before the statement of the column at a position of the table."""

@@ -7,13 +7,14 @@ Owns the levels of that query, innermost first:
 3. the columns' values, those of partition columns as the log has them,
 4. generated columns, likewise,
 5. optimized writes: rows are gathered by table partition,
-6. constraints,
+6. expectations, and constraints of the rows that they do not turn away,
 7. for a change data feed, the rows that each row becomes,
 8. row ids and row commit versions, where the table has row tracking,
 9. the columns that show the writer which row is replaced.
 
 A level with nothing to do is left out. Promise: each value is computed once for a row, before the row becomes several,
-so the change data feed has exactly the values of the table.
+so the change data feed has exactly the values of the table. A row that an expectation turns away replaces nothing: if
+it is that of an UPDATE, the row of the table stays as it is.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from headwater.sql.composing import (
     Expression,
     In,
     IsNull,
+    Not,
     Number,
     Query,
     Resolved,
@@ -55,6 +57,15 @@ from headwater.sql.composing import (
 from headwater.statements.dml.attempt import Attempt
 from headwater.statements.dml.request import Clause
 from headwater.statements.files.identities import identity_values
+from headwater.statements.files.judging import (
+    CHANGE,
+    DATA,
+    MOST_ACTIONS,
+    STAGED,
+    Judging,
+    fail_checks,
+    too_many_clauses,
+)
 from headwater.statements.files.rows import (
     check_conditions,
     in_one_partition,
@@ -64,8 +75,9 @@ from headwater.statements.files.rows import (
 )
 from headwater.statements.files.stored_values import as_stored, columns_stored_otherwise
 
-#: What a row of the query is, where there is change data: the table's own row, or one of a change data file.
-_DATA, _BEFORE, _AFTER, _DELETE, _INSERT = map(Number, range(5))
+#: What a row of the query is, where there is change data or rows are staged: the table's own row, one of a change data
+#: file, or one for the quarantine table.
+_DATA, _BEFORE, _AFTER, _DELETE, _INSERT, _STAGED = map(Number, range(6))
 _CHANGE_TYPES = {
     _BEFORE: "update_preimage",
     _AFTER: "update_postimage",
@@ -73,7 +85,7 @@ _CHANGE_TYPES = {
     _INSERT: "insert",
 }
 _EMITTED = {"update": (_DATA, _BEFORE, _AFTER), "delete": (_DELETE,), "insert": (_DATA, _INSERT)}
-_LONG, _INT = PrimitiveType("long"), PrimitiveType("integer")
+_LONG, _INT, _STRING = PrimitiveType("long"), PrimitiveType("integer"), PrimitiveType("string")
 
 
 @dataclass(frozen=True)
@@ -104,6 +116,8 @@ class Rewrite:
 
     Without row ids, all rows that are written are new. With ``has_pairs``, each preimage of the change data is directly
     followed by its postimage, which goes to the same partition. Where it ``is_gathered``, it is an optimized write.
+    With ``judging``, actions are counted with what rows violate, and if that ``stages`` rows, the column of change data
+    is a text.
     """
 
     query: Query
@@ -112,6 +126,12 @@ class Rewrite:
     has_row_ids: bool
     has_pairs: bool
     is_gathered: bool
+    judging: Judging | None = None
+
+    @property
+    def stages(self) -> bool:
+        """Whether rows may be staged for a quarantine table."""
+        return self.judging is not None and self.judging.stages
 
 
 @dataclass(frozen=True)
@@ -160,11 +180,17 @@ class _Levels:
         self.has_idle_rows = self.writes_unchanged_rows or self.notes_source_rows
         self.has_rows = self.changes or self.writes_unchanged_rows or any(action.writes for action in actions)
         replaces = self.writes_unchanged_rows or any(action.clause.kind == "update" for action in actions)
+        expected = Judging.of(self.target.definition)
+        self.judging = expected if any(action.writes for action in actions) else None
+        self.stages = self.judging is not None and self.judging.stages
+        if self.judging is not None and len(actions) > MOST_ACTIONS:
+            raise too_many_clauses(self.target.definition, len(actions))
         self.has_row_ids = attempt.hidden_columns is not None and self.has_rows and replaces
         self.gathered = attempt.gathered if self.has_rows and not output.in_one_task else None
         self.stored = [(position, column) for position, column in enumerate(self.schema) if not is_void(column)]
         self.file, self.row, self.action = Column(names.file), Column(names.row), Column(names.action)
         self.written, self.source, self.kind = Column(names.written), Column(names.source), Column(names.kind)
+        self.violated = Column(names.violated)
         self.row_ids = [Column(names.row_id), Column(names.row_commit_version)] if self.has_row_ids else []
         self.control = [self.file, self.row, self.action, self.written, self.source]
         self.values = {position: self._value(position, column) for position, column in self.stored}
@@ -186,10 +212,19 @@ class _Levels:
                 # its change data are made of the gathered row, so they lie side by side.
                 query = self.gathered.of(query, self.target.partition_columns)
             query = self._checked(query)
-        if self.changes:
+        if self.changes or self.stages:
             query = self._with_changes(query)
+        elif self.judging is not None:
+            control = [self.file, self.row, Alias(self._counted(), self.names.action), self.written, self.source]
+            query = Select((*(Column(column.name) for _, column in self.stored), *self.row_ids, *control), query)
         return Rewrite(
-            query, self.has_rows, self.changes, self.has_row_ids, self._has_pairs(), self.gathered is not None
+            query,
+            self.has_rows,
+            self.changes or self.stages,
+            self.has_row_ids,
+            self._has_pairs(),
+            self.gathered is not None,
+            self.judging,
         )
 
     # -- Actions -------------------------------------------------------------------------------------------------------
@@ -325,15 +360,43 @@ class _Levels:
         return self._with(query, values)
 
     def _checked(self, query: Query) -> Query:
-        """The table's constraints on the rows that are new; unchanged rows met them when they were written."""
+        """Expectations and the table's constraints on the rows that are new; unchanged rows met them when they were
+        written. Constraints are for rows that are not turned away.
+        """
         new = every(self.written, is_not_null(self.action) if self.writes_unchanged_rows else None)
         assert new is not None
+        for holds in check_conditions(fail_checks(self.target.definition), self.target, self.of_table):
+            query = select(STAR, rows=query, where=when(new, holds, TRUE))
+        if self.judging is not None:
+            violated = when(new, self.judging.violated(self.of_table), Number(0))
+            query = select(STAR, Alias(violated, self.names.violated), rows=query)
+        if self.judging is not None and self.judging.turns_away:
+            query = self._turning_away(query, self.judging)
+            new = self.written
         # A generated column that some action gave a value must have the right one.
         given = {name for action in self.actions for name in action.clause.assigned}
         checked = [column.name for column in self.schema if column.name.lower() in given]
         for holds in check_conditions(table_checks(self.target, checked), self.target, self.of_table):
             query = select(STAR, rows=query, where=when(new, holds, TRUE))
         return query
+
+    def _turning_away(self, query: Query, judging: Judging) -> Query:
+        """The rows, of which those that are turned away are not written and replace nothing."""
+        assert not self.writes_unchanged_rows
+        away = judging.is_turned_away(self.violated)
+        control = [
+            *(Alias(when(Not(away), column), column.name) for column in (self.file, self.row)),
+            self.action,
+            Alias(infix("AND", self.written, Not(away)), self.names.written),
+            self.source,
+            self.violated,
+        ]
+        before = [Column(self.names.before(position)) for position in self.changed]
+        return Select((*(Column(column.name) for _, column in self.stored), *self.row_ids, *before, *control), query)
+
+    def _counted(self) -> Expression:
+        """The number that a row is counted by."""
+        return self.action if self.judging is None else self.judging.with_action(self.action, self.violated)
 
     # -- Change data ---------------------------------------------------------------------------------------------------
 
@@ -343,8 +406,16 @@ class _Levels:
         has no row ids.
         """
         names, kind = self.names, self.kind
-        emitted = [
-            (equal(self.action, Number(action.number)), call("array", *_EMITTED[action.clause.kind]))
+        emitted: list[tuple[Expression, Expression]] = []
+        if self.judging is not None and self.judging.turns_away:
+            if self.stages:
+                emitted.append((self.judging.is_staged(self.violated), call("array", _STAGED)))
+            emitted.append((self.judging.is_turned_away(self.violated), call("array", _DATA)))
+        emitted += [
+            (
+                equal(self.action, Number(action.number)),
+                call("array", *(_EMITTED[action.clause.kind] if self.changes else (_DATA,))),
+            )
             for action in self.actions
         ]
         # A row without an action is in the result once.
@@ -359,16 +430,22 @@ class _Levels:
                 columns.append(Alias(when(is_before, Column(names.before(position)), value), column.name))
             else:
                 columns.append(value)
-        types = Case(tuple((equal(kind, number), Text(word)) for number, word in _CHANGE_TYPES.items()))
+        words = [(equal(kind, number), Text(word)) for number, word in _CHANGE_TYPES.items()]
+        staged = [(equal(kind, _STAGED), Cast(self.violated, _STRING))] if self.stages else []
+        types = Case((*words, *staged))
         is_change = infix("<>", kind, _DATA)
-        replaces = In(kind, (_DATA, _DELETE))
+        place: Expression = is_change
+        if self.stages:
+            place = Case(((equal(kind, _DATA), DATA), (equal(kind, _STAGED), STAGED)), CHANGE)
+        replaces = In(kind, (_DATA, _DELETE, _STAGED) if self.stages else (_DATA, _DELETE))
         control = [
-            *(Alias(when(replaces, column), column.name) for column in (self.file, self.row, self.action)),
+            *(Alias(when(replaces, column), column.name) for column in (self.file, self.row)),
+            Alias(when(replaces, self._counted()), self.names.action),
             Alias(infix("OR", is_change, self.written), names.written),
             self.source,
         ]
         columns += [Alias(when(equal(kind, _DATA), column), column.name) for column in self.row_ids]
-        return Select((*columns, Alias(types, CHANGE_TYPE), Alias(is_change, names.change), *control), query)
+        return Select((*columns, Alias(types, CHANGE_TYPE), Alias(place, names.change), *control), query)
 
     def _has_pairs(self) -> bool:
         """Whether there is change data, and no update can move a row to another partition."""

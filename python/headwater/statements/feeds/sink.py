@@ -39,6 +39,7 @@ from headwater.schema.checks import void_columns
 from headwater.schema.evolution import partition_mismatch_error
 from headwater.statements.calls import call
 from headwater.statements.feeds.sink_options import check_options
+from headwater.statements.files.quarantine import settle
 from headwater.statements.files.rows import Target, Written, write_rows
 from headwater.statements.reads.loading import names_version_of_table
 from headwater.statements.running.committing import Application, commit, has_committed, transaction
@@ -53,6 +54,9 @@ from headwater.statements.writes.insert import evolve_metadata, numbers_rows, re
 from headwater.statements.writes.overwrite import Overwrite, remove_replaced
 from headwater.transaction import Transaction
 from headwater.transaction.commit_info import Provenance
+
+#: What the history calls a batch.
+_OPERATION = "STREAMING UPDATE"
 
 
 @call(commits=False, in_transaction=False, words="A stream")
@@ -228,6 +232,8 @@ class _BatchWrite:
             statement, txn, snapshot, overwrite, written=written, data_change=True, changes=False, options=options
         )
         txn.add(written.files)
+        target = Target(snapshot.table_path, txn.definition)
+        settle(statement, txn, target, written.violations, _OPERATION)
         return _commit(txn, statement, options, batch, written, removed.num_rows)
 
     def _written(self, txn: Transaction, snapshot: Snapshot, options: Options) -> Written:
@@ -280,6 +286,7 @@ def _create(request: WriteBatchRequest, statement: Statement) -> CommitAnswer:
     target = Target(location.path, txn.definition)
     written = write_rows(statement, target, request.plan, rows.names, options)
     txn.add(written.files)
+    settle(statement, txn, target, written.violations, _OPERATION)
     return _commit(txn, statement, options, batch, written, 0)
 
 
@@ -313,7 +320,7 @@ def _commit(
     txn: Transaction, statement: Statement, options: Options, batch: SinkBatch, written: Written, removed: int
 ) -> CommitAnswer:
     provenance = Provenance(
-        "STREAMING UPDATE",
+        _OPERATION,
         {"outputMode": batch.sink.mode, "queryId": batch.query_id, "epochId": str(batch.batch_id)},
         {
             "numAddedFiles": len(written.files),

@@ -37,15 +37,16 @@ def change_column(schema: StructType) -> str:
     return InternalNames.beside([*schema.names, *(column.physical_name for column in schema)]).of("is_change")
 
 
-def with_changes(specification: WriteSpecification, change: str) -> WriteSpecification:
+def with_changes(specification: WriteSpecification, change: str, *, stages: bool = False) -> WriteSpecification:
     """A write job whose query has the two columns of change data after the table's.
 
     :param change: the name of the second.
+    :param stages: whether that is a text, because rows may be staged.
     """
     columns = parse_schema(specification.schema)
     added = (
         StructField(CHANGE_TYPE, PrimitiveType("string")),
-        StructField(change, PrimitiveType("boolean")),
+        StructField(change, PrimitiveType("string" if stages else "boolean")),
     )
     return replace(
         specification,

@@ -11,6 +11,8 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
+
 from headwater.basics.errors import HeadwaterError, conditions
 from headwater.bridge.messages.callbacks import SmallJob, WriteSpecification, WrittenFile
 from headwater.bridge.statement import Statement
@@ -65,6 +67,7 @@ from headwater.statements.files.change_data import change_column, inserted_rows,
 from headwater.statements.files.distribution import SETTINGS as GATHERING_SETTINGS
 from headwater.statements.files.distribution import Gathering, gathering
 from headwater.statements.files.identities import advanced_identities, identity_values
+from headwater.statements.files.judging import Judging, Violations, fail_checks, unstaged
 from headwater.statements.files.stored_values import as_stored, columns_stored_otherwise
 from headwater.statements.internal_names import InternalNames
 from headwater.statements.running.opening import Options
@@ -113,6 +116,8 @@ class Written:
     rows: int = 0
     #: The table's schema with new high-water marks of identity columns; None if none was generated.
     schema: StructType | None = None
+    #: What became of rows that violate expectations.
+    violations: Violations = field(default_factory=Violations)
 
     @property
     def bytes(self) -> int:
@@ -138,7 +143,7 @@ class Target:
 def write_rows(
     statement: Statement,
     target: Target,
-    plan: int,
+    plan: int | Query,
     provided: Sequence[str],
     options: Options,
     *,
@@ -147,9 +152,9 @@ def write_rows(
     changes: bool = False,
     has_more: bool = False,
 ) -> Written:
-    """Write a plan's rows.
+    """Write a plan's rows. Rows that are only stored otherwise, without a change of data, meet expectations already.
 
-    :param plan: the number of the plan whose columns are ``provided``, in order.
+    :param plan: the number of the plan, or a query, whose columns are ``provided``, in order.
     :param provided: the table's columns the plan has; generated and identity columns it lacks are computed.
     :param extra_checks: conditions beyond the table's own, each with the error condition it violates.
     :param changes: whether each row is also written as change data: an ``insert``.
@@ -164,22 +169,36 @@ def write_rows(
     )
     identities = [c for c in identity_columns(schema) if c.name.lower() not in {p.lower() for p in provided}]
     gathered = gathering(statement, target.definition, options)
+    judging = Judging.of(target.definition) if data_change else None
     query = _query(
         target,
-        plan,
+        Relation(plan) if isinstance(plan, int) else plan,
         provided=provided,
         identities=identities,
         extra_checks=extra_checks,
+        fails=fail_checks(target.definition) if data_change else (),
         has_more=has_more,
         statement=statement,
         gathered=gathered,
+        judging=judging,
+        changes=changes,
     )
-    if changes:
+    if changes and judging is None:
         query = inserted_rows(schema, query)
     spec = specification(target, query, options, is_gathered=gathered is not None)
+    if changes if judging is None else judging.has_places(changes):
+        spec = with_changes(spec, change_column(schema), stages=judging is not None)
     statement.step("write rows")
-    files = statement.write(with_changes(spec, change_column(schema)) if changes else spec)
+    violations = Violations()
+    if judging is None:
+        files = statement.write(spec)
+    else:
+        answer = statement.write_tracked(msgspec.structs.replace(spec, tracked=True))
+        assert answer.tracked is not None
+        _, violations = judging.counts(answer.tracked.actions)
+        files, violations.staged = unstaged(answer.files)
     written = describe_files(target, files, data_change, has_pairs=changes)
+    written.violations = violations
     of_rows = [file for file in files if not is_change_file(file)]
     written.schema = advanced_identities(schema, identities, statistics_leaves(target), of_rows)
     return written
@@ -254,16 +273,22 @@ def stored_in_log(statement: Statement) -> Parsed:
 
 def _query(
     target: Target,
-    plan: int,
+    plan: Query,
     *,
     provided: Sequence[str],
     identities: Sequence[IdentityColumn],
     extra_checks: Sequence[tuple[Check, str]],
+    fails: Sequence[tuple[Check, str]],
     has_more: bool,
     statement: Statement,
     gathered: Gathering | None,
+    judging: Judging | None,
+    changes: bool,
 ) -> Query:
-    """The query for the rows of the files: the plan itself where nothing is to be added, else one level a step."""
+    """The query for the rows of the files: the plan itself where nothing is to be added, else one level a step.
+
+    Expectations see each row, and the table's other conditions those that are written.
+    """
     schema = target.schema
     have = {name.lower() for name in provided}
     computed = {c.name.lower(): c for c in generated_columns(schema) if c.name.lower() not in have}
@@ -271,17 +296,19 @@ def _query(
     of_table = stored_in_log(statement)
     holding = check_conditions(table_checks(target, provided), target, of_table)
     holding += check_conditions(extra_checks, target, parsed_by_spark(statement))
+    failing = check_conditions(fails, target, of_table)
+    is_checked = bool(holding or failing or judging)
     stored = [f for f in schema if not is_void(f)]
-    rows: Rows = Relation(plan)
+    rows: Rows = plan
     otherwise = columns_stored_otherwise(target.definition)
     in_files = otherwise if target.definition.has_partition_columns_in_files else []
-    if not (computed or ids or holding or has_more or in_files) and [f.name for f in stored] == list(provided):
-        return Relation(plan) if gathered is None else gathered.of(rows, target.partition_columns)
+    if not (computed or ids or is_checked or has_more or in_files) and [f.name for f in stored] == list(provided):
+        return plan if gathered is None else gathered.of(rows, target.partition_columns)
     # Computed columns and checks see values as they are stored. The writer gets the given values, by which the rows may
     # be sorted, unless the files hold partition columns too.
     names = InternalNames.beside([*schema.names, *provided])
     given = {f.name: names.of(f"given_{i}") for i, f in enumerate(otherwise) if f.name.lower() in have}
-    if not (computed or holding or in_files):
+    if not (computed or is_checked or in_files):
         given = {}
     if given:
         brought = [f.name for f in stored if f.name.lower() in have]
@@ -299,19 +326,42 @@ def _query(
             columns.append(Alias(Cast(NULL, column.type), column.name))
     query: Query = select(*columns, *map(Column, given.values()), rows=in_one_partition(rows) if ids else rows)
     generated = [f.name for f in otherwise if f.name.lower() in computed]
-    if generated and (holding or in_files):
+    if generated and (is_checked or in_files):
         query = select(*_as_stored([f.name for f in stored], generated), *map(Column, given.values()), rows=query)
     if gathered is not None:
         # Below the conditions: the task that writes a row finds what is wrong with it.
         query = gathered.of(query, [given.get(name, name) for name in target.partition_columns])
-    for holds in holding:
+    violated = names.of("violated")
+    query = _checked(query, failing, holding, judging, of_table, violated)
+    written: list[Expression] = [
+        Alias(Column(given[f.name]), f.name) if f.name in given and not in_files else Column(f.name) for f in stored
+    ]
+    if judging is not None:
+        return judging.new_rows(written, query, violated, change_column(schema), changes=changes)
+    return select(*written, rows=query) if given else query
+
+
+def _checked(
+    query: Query,
+    failing: Sequence[Expression],
+    holding: Sequence[Expression],
+    judging: Judging | None,
+    parsed: Parsed,
+    violated: str,
+) -> Query:
+    """The rows as far as they meet conditions.
+
+    :param failing: those that each row must meet; ``holding``: those that each row that is written must.
+    :param violated: the column that says what a row violates, if the table counts it.
+    """
+    for holds in failing:
         query = select(STAR, rows=query, where=holds)
-    if not given:
-        return query
-    if in_files:
-        return select(*(Column(f.name) for f in stored), rows=query)
-    written = (Alias(Column(given[f.name]), f.name) if f.name in given else Column(f.name) for f in stored)
-    return select(*written, rows=query)
+    if judging is not None:
+        query = select(STAR, Alias(judging.violated(parsed), violated), rows=query)
+    is_away = judging.is_turned_away(Column(violated)) if judging is not None and judging.turns_away else None
+    for holds in holding:
+        query = select(STAR, rows=query, where=holds if is_away is None else when(is_away, TRUE, holds))
+    return query
 
 
 def _as_stored(names: Iterable[str], otherwise: Container[str]) -> list[Expression]:

@@ -156,6 +156,14 @@ def _iceberg(sections: _Sections, table: str) -> Iterator[Finding]:
         yield Finding("warning", "iceberg", f"{text}{f': {failure}' if failure else '.'}")
 
 
+def _expectations(sections: _Sections, table: str) -> Iterator[Finding]:
+    names = sections["table"].get("expectations")
+    if names:
+        text = f"Other engines do not know the table's {plural(len(names), 'expectation')} ({', '.join(names)}), so rows "
+        text += f"that they write may violate them. Write to {table} by Headwater alone, or use CHECK constraints."
+        yield Finding("note", "expectations", text)
+
+
 def _skipping(sections: _Sections, table: str) -> Iterator[Finding]:
     for predicate, figures in sections["skipping"].items():
         for part in figures["notUnderstood"]:
@@ -176,5 +184,6 @@ _RULES: Iterable[Callable[[_Sections, str], Iterator[Finding]]] = (
     _checkpoints,
     _garbage,
     _elsewhere,
+    _expectations,
     _skipping,
 )

@@ -37,6 +37,7 @@ from headwater.protocol.indexed_columns import has_bounds
 from headwater.protocol.types import PrimitiveType, StructType
 from headwater.pruning import depths, prune
 from headwater.schema import mapping
+from headwater.schema.expectations import readable
 from headwater.schema.iceberg import is_converted
 from headwater.sql.conditions import parse_condition
 from headwater.statements.calls import own_statement
@@ -129,10 +130,12 @@ def health(snapshot: Snapshot, settings: Settings, conditions: Sequence[str] = (
 
 
 def _table(snapshot: Snapshot) -> dict[str, Any]:
+    expected = [each.name for each in readable(snapshot.metadata.configuration)]
     return {
         "path": snapshot.table_path,
         "version": snapshot.version,
         "committed": format_timestamp(snapshot.timestamp),
+        **({"expectations": expected} if expected else {}),
     }
 
 

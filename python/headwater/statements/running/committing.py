@@ -8,7 +8,7 @@ is made.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -19,6 +19,8 @@ from headwater.basics.errors import HeadwaterError, illegal_option
 from headwater.bridge.messages.define import CommitAnswer
 from headwater.bridge.messages.failures import BegunCommit
 from headwater.bridge.statement import Statement
+from headwater.groups.group_commit import Member, commit_together
+from headwater.groups.pending import PendingLog
 from headwater.log.checkpoint_writing import Layout
 from headwater.log.files import file_of
 from headwater.log.snapshot import Snapshot
@@ -44,7 +46,9 @@ from headwater.statements.settings import (
 )
 from headwater.transaction import Committed, Transaction
 from headwater.transaction.commit_info import Provenance, default_engine_info
+from headwater.transaction.commit_loop import Begin
 from headwater.transaction.maintenance import wait_for_iceberg
+from headwater.transaction.transaction import Beside
 
 _LOG = logging.getLogger(__name__)
 
@@ -119,21 +123,28 @@ def commit(
     if application is not None:
         txn.set_transaction(application.id, application.version)
     answered = None if counts is None else list(counts)
+    if txn.metrics:
+        provenance = replace(provenance, metrics={**provenance.metrics, **txn.metrics})
     # Within a transaction over several statements, what follows a commit waits for COMMIT.
     hooks = None if txn.store.is_provisional else Hooks(txn, statement)
 
-    def on_begin(version: int, transaction_id: str) -> None:
-        if not is_last:
-            statement.begin_inner_commit()
-            return
-        path = f"{log_directory(txn.table_path)}/{commit_name(version)}"
-        statement.begin_commit(
-            BegunCommit(
-                table=txn.table_path, version=version, txn_id=transaction_id, path=path, counts=answered, rows=rows
+    def begins(table: str) -> Begin:
+        def on_begin(version: int, transaction_id: str) -> None:
+            if not is_last:
+                statement.begin_inner_commit()
+                return
+            path = f"{log_directory(table)}/{commit_name(version)}"
+            statement.begin_commit(
+                BegunCommit(table=table, version=version, txn_id=transaction_id, path=path, counts=answered, rows=rows)
             )
-        )
 
-    committed = txn.commit(of_session(provenance, statement), on_begin=on_begin, review=hooks.review if hooks else None)
+        return on_begin
+
+    if txn.beside is not None:
+        committed = _commit_both(txn, txn.beside, statement, provenance, begins, hooks)
+    else:
+        review = hooks.review if hooks else None
+        committed = txn.commit(of_session(provenance, statement), on_begin=begins(txn.table_path), review=review)
     if not is_last:
         statement.end_inner_commit()
     elif application is not None:
@@ -142,6 +153,42 @@ def commit(
         follow_up(txn, statement, hooks, committed)
         say_what_it_did(statement, provenance, committed.version)
     return CommitAnswer(version=committed.version, counts=answered, rows=rows)
+
+
+def _commit_both(
+    txn: Transaction,
+    beside: Beside,
+    statement: Statement,
+    provenance: Provenance,
+    begins: Callable[[str], Begin],
+    hooks: Hooks | None,
+) -> Committed:
+    """Commit two tables, or none. Within a transaction over several statements, both are part of that."""
+    other = beside.transaction
+    said, said_beside = of_session(provenance, statement), of_session(beside.provenance, statement)
+    if hooks is None:
+        pending = other.commit(said_beside)
+        try:
+            committed = txn.commit(said, on_begin=begins(txn.table_path))
+        except BaseException:
+            assert isinstance(other.store, PendingLog)
+            if other.store.take_back(pending.version):
+                CACHE.forget(other.table_path, other.store.identity)
+            raise
+        beside.tidy_up()
+        return committed
+    hooks_beside = Hooks(other, statement)
+    members = []
+    for each, what, own in ((txn, said, hooks), (other, said_beside, hooks_beside)):
+        prepared = each.prepare(what)
+        if own:
+            own.review(prepared)
+        members.append(Member(each, prepared, begins(each.table_path)))
+    committed, committed_beside = commit_together(members)
+    beside.tidy_up()
+    follow_up(other, statement, hooks_beside, committed_beside)
+    statement.table_changed(other.table_path)
+    return committed
 
 
 def of_session(provenance: Provenance, statement: Statement) -> Provenance:

@@ -41,6 +41,7 @@ from headwater.protocol.properties import (
 from headwater.schema import clustering
 from headwater.schema.constraints import find_constraint
 from headwater.schema.difference import describe_difference
+from headwater.schema.expectations import asked_in, find_expectation, without_expectation
 from headwater.statements import notices
 from headwater.statements.calls import call, own_statement
 from headwater.statements.running import open_transactions
@@ -184,9 +185,15 @@ def set_properties(changes: Sequence[SetProperty], draft: Draft) -> Operation:
     properties = normalize(given, allow_arbitrary=ALLOWS_ARBITRARY.of(draft.statement))
     _refuse_clustering_alone(properties)
     properties = _without_constraints(properties, before.configuration)
+    properties, expected = asked_in(properties)
+    for each in expected:
+        # Spark's pipelines set all properties of a table each time.
+        if find_expectation(before.configuration, each.name) != each:
+            draft.set_configuration(without_expectation(draft.metadata.configuration, each.name))
+            alter_constraints.add_expectation(each, draft)
     check_retention(properties, {**before.configuration, **properties})
     notices.of_properties(properties, draft.snapshot.table_path)
-    draft.set_configuration({**before.configuration, **properties})
+    draft.set_configuration({**draft.metadata.configuration, **properties})
     comment = {"comment": draft.metadata.description} if draft.metadata.description != before.description else {}
     return Operation("SET TBLPROPERTIES", {"properties": {**properties, **comment}})
 

@@ -44,13 +44,13 @@ from headwater.schema.checks import check_reserved_names
 from headwater.schema.constraints import (
     NOT_NULL,
     Check,
-    check_constraints,
     invariants,
     not_null_checks,
     set_default,
 )
 from headwater.schema.declared import as_stored, declared_type, with_declared
 from headwater.schema.evolution import FIRST, After, NewColumn, add_columns, change_type, set_comment
+from headwater.schema.expectations import row_conditions
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import is_identity
 from headwater.schema.keys import keys, primary_key
@@ -386,7 +386,7 @@ def _refuse_dependents(draft: Draft, paths: Sequence[Path], change: str) -> None
     # A generated column that is dropped depends on nothing any more.
     generated = [c for c in generated_columns(schema) if change != "drop" or not _within_any((c.name,), paths)]
     for path in paths:
-        checks = [*check_constraints(draft.metadata.configuration), *_kept_invariants(schema, paths, change)]
+        checks = [*row_conditions(draft.metadata.configuration), *_kept_invariants(schema, paths, change)]
         refuse_constraints(uses, checks, path, change, draft.name)
         columns = [f"{c.name}: {c.sql}" for c in generated if uses.column(f"({c.sql}) IS NOT NULL", path)]
         if columns:

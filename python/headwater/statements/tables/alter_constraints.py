@@ -1,8 +1,9 @@
 """ALTER TABLE … ADD CONSTRAINT, DROP CONSTRAINT, DROP PRIMARY KEY and DROP FOREIGN KEY.
 
 Owns the change of the table properties ``delta.constraints.<name>``, as the protocol's chapter "CHECK Constraints"
-says, and of those of keys (:mod:`headwater.schema.keys`). Promise: a CHECK constraint is added only where every row in
-the table meets it; no row is read for a key.
+says, and of those of keys (:mod:`headwater.schema.keys`) and expectations (:mod:`headwater.schema.expectations`).
+Promise: a CHECK constraint is added only where every row in the table meets it; no row is read for a key or an
+expectation.
 """
 
 from __future__ import annotations
@@ -13,19 +14,21 @@ from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.define import AddConstraint, DropConstraint, DropKeyArguments
 from headwater.protocol.columns import parse_name
 from headwater.protocol.types import schema_string
-from headwater.schema import keys, visible
+from headwater.schema import expectations, keys, visible
 from headwater.schema.constraints import CHECK, Check, add_constraint, drop_constraint
+from headwater.schema.expectations import Expectation
 from headwater.schema.keys import Key
 from headwater.statements.settings import DROPS_CONSTRAINT_IF_EXISTS
+from headwater.statements.tables.asked_expectations import asked_expectation, checked
 from headwater.statements.tables.asked_keys import asked_key, refuse_references, with_parent
-from headwater.statements.tables.definition import check_constraint
 from headwater.statements.tables.draft import Draft, Operation, RowCheck
+from headwater.statements.tables.row_conditions import check_constraint
 
 _VIOLATED = "DELTA_NEW_CHECK_CONSTRAINT_VIOLATION"
 
 
 def add_constraints(changes: Sequence[AddConstraint], draft: Draft) -> Operation:
-    """Add CHECK constraints and keys.
+    """Add CHECK constraints, keys and expectations.
 
     :raises HeadwaterError: ``DELTA_UNSUPPORTED_CONSTRAINT`` for a constraint of another kind,
         ``DELTA_CONSTRAINT_ALREADY_EXISTS``, ``DELTA_NON_BOOLEAN_CHECK_CONSTRAINT``,
@@ -41,9 +44,14 @@ def add_constraints(changes: Sequence[AddConstraint], draft: Draft) -> Operation
             draft.set_configuration(keys.with_key(draft.definition, key))
             parameters = {"name": key.name, "expr": key.sql}
             continue
+        if (expected := asked_expectation(constraint)) is not None:
+            added = add_expectation(expected, draft)
+            parameters = {"name": added.name, "expr": added.clause}
+            continue
         if constraint.kind != "check" or constraint.expression is None or constraint.name is None:
             raise HeadwaterError("DELTA_UNSUPPORTED_CONSTRAINT", {"constraint": constraint.kind})
         keys.check_name({}, keys.keys(draft.definition), constraint.name)
+        expectations.check_name(draft.metadata.configuration, constraint.name)
         configuration = add_constraint(draft.metadata.configuration, constraint.name, constraint.expression)
         check = Check(constraint.name, constraint.expression, CHECK)
         check_constraint(draft.statement, check, schema_string(visible.for_reading(draft.schema)))
@@ -53,8 +61,20 @@ def add_constraints(changes: Sequence[AddConstraint], draft: Draft) -> Operation
     return Operation("ADD CONSTRAINT", parameters)
 
 
+def add_expectation(asked: Expectation, draft: Draft) -> Expectation:
+    """Add an expectation, once it is found to fit the table.
+
+    :raises HeadwaterError: those of :func:`~headwater.statements.tables.asked_expectations.checked` and
+        :func:`~headwater.schema.expectations.with_expectation`.
+    """
+    names = [key.name for key in keys.keys(draft.definition)]
+    added = checked(asked, draft.schema, draft.statement, table=draft.snapshot.table_path, names=names)
+    draft.set_configuration(expectations.with_expectation(draft.metadata.configuration, added))
+    return added
+
+
 def drop_constraints(changes: Sequence[DropConstraint], draft: Draft) -> Operation:
-    """Drop CHECK constraints and keys.
+    """Drop CHECK constraints, keys and expectations.
 
     :raises HeadwaterError: ``DELTA_CONSTRAINT_DOES_NOT_EXIST`` unless IF EXISTS; ``HEADWATER_KEY_IS_REFERENCED``.
     """
@@ -63,6 +83,10 @@ def drop_constraints(changes: Sequence[DropConstraint], draft: Draft) -> Operati
         if (key := keys.find_key(draft.definition, change.name)) is not None:
             return _drop_key(key, draft, cascade=change.cascade)
         before = draft.metadata.configuration
+        if (expected := expectations.find_expectation(before, change.name)) is not None:
+            draft.set_configuration(expectations.without_expectation(before, change.name))
+            parameters = {"name": expected.name, "expr": expected.clause}
+            continue
         if_exists = change.if_exists or DROPS_CONSTRAINT_IF_EXISTS.of(draft.statement)
         configuration = drop_constraint(before, change.name, if_exists=if_exists)
         dropped = next((value for key, value in before.items() if key not in configuration), None)

@@ -23,6 +23,7 @@ from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import parse_schema
 from headwater.schema.difference import describe_difference
 from headwater.statements.calls import call
+from headwater.statements.files.quarantine import settle
 from headwater.statements.files.rows import Target, Written, write_rows
 from headwater.statements.known_options import check_options
 from headwater.statements.running.committing import commit, idempotence, removals, skip_if_done, transaction
@@ -117,6 +118,7 @@ class Creation:
         if written.schema is not None:
             txn.redefine(numbered(txn.definition, written.schema))
         txn.add(written.files)
+        settle(self._statement, txn, target, written.violations, _operation(request), name=request.name)
         return self
 
     def commit(self) -> CommitAnswer:

@@ -6,7 +6,6 @@ the table. Promise: column metadata of other tables does not leak into the new t
 
 from __future__ import annotations
 
-import json
 import re
 import uuid
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from dataclasses import replace
 from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.define import CreateTableRequest
 from headwater.bridge.statement import Statement
-from headwater.definition.changes import Declared, begun
+from headwater.definition.changes import Declared, begun, changed
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.clustering import FEATURES as CLUSTERING_FEATURES
@@ -29,10 +28,11 @@ from headwater.protocol.properties import (
     for_new_table,
 )
 from headwater.protocol.table_definition import TableDefinition
-from headwater.protocol.types import StructField, StructType, parse_schema, parse_type, schema_string
+from headwater.protocol.types import StructField, StructType, parse_schema, schema_string
 from headwater.schema import clustering, keys, mapping, visible
 from headwater.schema.checks import without_nested_not_null
-from headwater.schema.constraints import Check, add_constraint, check_constraints, without_exists_defaults
+from headwater.schema.constraints import add_constraint, check_constraints, without_exists_defaults
+from headwater.schema.expectations import Expectation, asked_in, with_expectation, without_expectation
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import identity_metadata
 from headwater.schema.keys import Key
@@ -41,7 +41,9 @@ from headwater.statements.column_uses import refuse_lost_columns
 from headwater.statements.running.managed_tables import own_properties, properties_for
 from headwater.statements.running.opening import Location, Options, open_snapshot
 from headwater.statements.settings import ALLOWS_ARBITRARY, UNENFORCED_NOT_NULL
+from headwater.statements.tables.asked_expectations import checked
 from headwater.statements.tables.asked_keys import asked_key, with_parent
+from headwater.statements.tables.row_conditions import check_constraint
 
 #: Spark's option of ``saveAsTable`` in mode overwrite.
 SAVES_AS_TABLE = "__v1_save_as_table_overwrite"
@@ -56,7 +58,7 @@ def define(
 
     :raises HeadwaterError: those of the schema's checks; Spark's own for an expression that does not resolve.
     """
-    request.properties = properties_for(request.properties, location.path, statement, replaced)
+    request.properties, expected = asked_in(properties_for(request.properties, location.path, statement, replaced))
     source = open_snapshot(request.like, statement) if request.like else None
     schema = declared_schema(request, statement) if source is None else _copied_schema(source.schema)
     asked = _asked_keys(request, schema, statement) if source is None else []
@@ -94,7 +96,19 @@ def define(
             raise HeadwaterError(_OF_CATALOGS[error.condition], error.parameters) from None
         raise
     _check_expressions(statement, made)
-    return made
+    return _with_expectations(made, expected, location, statement)
+
+
+def _with_expectations(
+    made: TableDefinition, asked: Sequence[Expectation], location: Location, statement: Statement
+) -> TableDefinition:
+    """The definition with the expectations that its statement declares."""
+    names = [key.name for key in keys.keys(made)]
+    configuration = dict(made.metadata.configuration)
+    for each in asked:
+        added = checked(each, made.schema, statement, table=location.path, names=names)
+        configuration = with_expectation(without_expectation(configuration, added.name), added)
+    return changed(made, configuration=configuration) if asked else made
 
 
 def _asked_keys(request: CreateTableRequest, schema: StructType, statement: Statement) -> list[Key]:
@@ -242,17 +256,3 @@ def _check_expressions(statement: Statement, made: TableDefinition) -> None:
                 {"columnName": column.name, "expression": ", ".join(dict.fromkeys(parts))},
             )
         statement.check_storable(column.sql, text)
-
-
-def check_constraint(statement: Statement, check: Check, schema: str) -> None:
-    """Spark's own error for a constraint that does not resolve over a schema (JSON).
-
-    :raises HeadwaterError: ``DELTA_NON_BOOLEAN_CHECK_CONSTRAINT``, ``DELTA_UNSUPPORTED_CHECK_CONSTRAINT``; those of
-        :meth:`~headwater.bridge.statement.Statement.check_storable`.
-    """
-    kind = parse_type(json.loads(statement.expression_type(check.sql, schema)))
-    if kind.sql() != "boolean":
-        raise HeadwaterError("DELTA_NON_BOOLEAN_CHECK_CONSTRAINT", {"name": check.name, "expr": check.sql})
-    if statement.condition(check.sql, schema).columns is None:
-        raise HeadwaterError("DELTA_UNSUPPORTED_CHECK_CONSTRAINT", {"name": check.name, "expr": check.sql})
-    statement.check_storable(check.sql, schema)

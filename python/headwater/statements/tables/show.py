@@ -26,11 +26,12 @@ from headwater.protocol.columns import Path, parse_name, sql_name
 from headwater.protocol.features import WRITER_VERSION_WITH_FEATURES, supported_features
 from headwater.protocol.partition_paths import partition_directory
 from headwater.protocol.partition_values import key_of, texts_of
-from headwater.protocol.properties import CONSTRAINT_PREFIX, FEATURE_PREFIX, KEY_PREFIX, PROPERTIES
+from headwater.protocol.properties import CONSTRAINT_PREFIX, EXPECT_PREFIX, FEATURE_PREFIX, KEY_PREFIX, PROPERTIES
 from headwater.protocol.types import ArrayType, DataType, MapType, StructField, StructType, schema_string
 from headwater.pruning import estimate
 from headwater.schema import visible
 from headwater.schema.constraints import check_constraints
+from headwater.schema.expectations import readable
 from headwater.schema.identity import identity_columns
 from headwater.schema.keys import keys
 from headwater.sql.tokens import literal
@@ -69,6 +70,8 @@ def create_statement(snapshot: Snapshot, name: str, location: str | None) -> str
         for check in check_constraints(snapshot.metadata.configuration)
     ]
     columns += [f"CONSTRAINT {sql_name(key.name)} {key.sql}" for key in keys(snapshot.definition)]
+    expected = readable(snapshot.metadata.configuration)
+    columns += [f"CONSTRAINT {sql_name(each.name)} {each.clause}" for each in expected]
     text = f"CREATE TABLE {name} {_lines(columns)}" if columns else f"CREATE TABLE {name}\n"
     text += "USING delta\n"
     if snapshot.partition_columns:
@@ -128,7 +131,7 @@ def _properties(snapshot: Snapshot) -> dict[str, str]:
     properties = {
         key: value
         for key, value in snapshot.metadata.configuration.items()
-        if not key.lower().startswith((CONSTRAINT_PREFIX, KEY_PREFIX))
+        if not key.lower().startswith((CONSTRAINT_PREFIX, KEY_PREFIX, EXPECT_PREFIX))
         and (key not in PROPERTIES or PROPERTIES[key].settable)
     }
     if snapshot.protocol.min_writer_version >= WRITER_VERSION_WITH_FEATURES:

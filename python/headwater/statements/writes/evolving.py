@@ -11,8 +11,9 @@ from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.columns import find_path, format_name
 from headwater.protocol.types import StructType
-from headwater.schema.constraints import check_constraints, invariants
+from headwater.schema.constraints import invariants
 from headwater.schema.evolution import merge_schemas, widened_columns
+from headwater.schema.expectations import row_conditions
 from headwater.schema.generated import generated_columns
 from headwater.statements.column_uses import ColumnUses
 from headwater.statements.running.opening import Options
@@ -54,7 +55,7 @@ def _refuse_dependents(snapshot: Snapshot, schema: StructType, statement: Statem
     if not paths:
         return
     generated = [(f"{c.name}: {c.sql}", f"({c.sql}) IS NOT NULL") for c in generated_columns(table)]
-    conditions = [*check_constraints(snapshot.metadata.configuration), *invariants(table)]
+    conditions = [*row_conditions(snapshot.metadata.configuration), *invariants(table)]
     checks = [(f"{check.name}: {check.sql}", check.sql) for check in conditions]
     uses = ColumnUses(statement, table)
     for path in paths:

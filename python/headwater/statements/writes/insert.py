@@ -47,6 +47,7 @@ from headwater.schema.generated import generated_columns
 from headwater.schema.identity import identity_columns
 from headwater.statements.calls import reads
 from headwater.statements.column_uses import refuse_lost_columns
+from headwater.statements.files.quarantine import settle
 from headwater.statements.files.rows import Target, write_rows
 from headwater.statements.known_options import check_options
 from headwater.statements.reads.loading import describe, names_version_of_table
@@ -276,6 +277,7 @@ def _write_once(request: WriteRequest, statement: Statement) -> CommitAnswer:
     )
     if written.schema is not None:
         txn.redefine(numbered(txn.definition, written.schema))
+    settle(statement, txn, target, written.violations, "WRITE", name=request.name)
     kept, removed = remove_replaced(
         statement,
         txn,

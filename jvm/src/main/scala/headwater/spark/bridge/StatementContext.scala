@@ -13,7 +13,7 @@ import headwater.spark.catalog.{CreatedTables, HeadwaterTable}
 import headwater.spark.dml.{HeadwaterDmlCommand, KeySetAccumulator, RowCounter}
 import headwater.spark.scan.filters.PredicateTree
 import headwater.spark.scan.late.{LateMaterialization, ParquetSource}
-import headwater.spark.scan.tables.{HeadwaterFileIndex, IndexedFiles, KeyByTransaction, PinSnapshots, TableState}
+import headwater.spark.scan.tables.{HeadwaterFileIndex, IndexedFiles, KeyByTransaction, PinSnapshots, StagedRelation, TableState}
 import headwater.spark.write.{PositionSet, ResolveHeadwaterWrites, WriteTarget}
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{classic, SparkSession}
@@ -399,6 +399,12 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
     addPlan(
       if (inOrder) OrderedFiles.plan(session, relation, wanted.tasks.map(_.toInt), wanted.rowTrackingColumns)
       else SparkInternals.tracked(relation, wanted.rowTrackingColumns))
+  }
+
+  /** Adds a relation that reads the [[StagedFiles]] of a write job. Returns its number as a plan. */
+  def addStaged(files: String): Int = {
+    val wanted = Json.read[StagedFiles](files)
+    addPlan(StagedRelation(session, wanted, located(wanted.path).store))
   }
 
   /** The type of a Spark SQL expression over a schema (both JSON). Throws Spark's own error if it does not resolve. */

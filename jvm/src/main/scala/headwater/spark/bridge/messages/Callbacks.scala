@@ -56,6 +56,27 @@ final case class TrackedRows(positions: Map[Int, String], source: String, action
 
 final case class WrittenRows(files: Seq[JsonNode], counted: Long, tracked: Option[TrackedRows]) extends Message
 
+final case class StagedFiles(
+    path: String,
+    tableSchema: String,
+    schema: String,
+    partitionColumns: Seq[String],
+    columnMappingMode: String,
+    files: JsonNode,
+    sizeInBytes: Long) extends Message
+
+object StagedFiles {
+  implicit val fromJson: FromJson[StagedFiles] = FromJson.message(in =>
+    StagedFiles(
+      in[String]("path"),
+      in[String]("tableSchema"),
+      in[String]("schema"),
+      in[Seq[String]]("partitionColumns"),
+      in[String]("columnMappingMode"),
+      in[JsonNode]("files"),
+      in[Long]("sizeInBytes")))
+}
+
 final case class PinnedVersion(
     version: Long,
     tableId: String,
@@ -205,4 +226,8 @@ final case class CopiedFile(size: Option[Long] = None, copied: Boolean) extends 
 
 final case class CopiedFiles(files: Seq[CopiedFile]) extends Message
 
-final case class NamedTable(name: Seq[String], schema: Option[String] = None, keys: Seq[TableConstraint] = Nil) extends Message
+final case class NamedTable(
+    name: Seq[String],
+    schema: Option[String] = None,
+    keys: Seq[TableConstraint] = Nil,
+    path: Option[String] = None) extends Message

@@ -33,7 +33,8 @@ final case class TableConstraint(
     columns: Seq[String] = Nil,
     references: Seq[String] = Nil,
     referenced: Seq[String] = Nil,
-    rely: Boolean = false) extends Message
+    rely: Boolean = false,
+    onViolation: Option[String] = None) extends Message
 
 object TableConstraint {
   implicit val fromJson: FromJson[TableConstraint] = FromJson.message(in =>
@@ -44,7 +45,8 @@ object TableConstraint {
       in[Seq[String]]("columns"),
       in[Seq[String]]("references"),
       in[Seq[String]]("referenced"),
-      in[Boolean]("rely")))
+      in[Boolean]("rely"),
+      in[Option[String]]("onViolation")))
 }
 
 final case class IdentitySpecification(column: String, start: Long, step: Long, allowExplicitInsert: Boolean) extends Message

@@ -27,7 +27,7 @@ final class NamedTables(session: SparkSession) extends LookupCatalog {
 
   private def loaded(catalog: TableCatalog, ident: Identifier): Option[NamedTable] =
     Try(catalog.loadTable(ident)).toOption.collect { case table: HeadwaterTable =>
-      NamedTable(fullName(catalog, ident), Some(table.tableSchema.json), table.info.keys)
+      NamedTable(fullName(catalog, ident), Some(table.tableSchema.json), table.info.keys, Some(table.path))
     }
 
   private def fullName(catalog: CatalogPlugin, ident: Identifier): Seq[String] = catalog.name +: ident.namespace.toSeq :+ ident.name

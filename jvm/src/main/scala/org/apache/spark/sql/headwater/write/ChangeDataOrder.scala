@@ -2,6 +2,7 @@ package org.apache.spark.sql.headwater.write
 
 import org.apache.spark.sql.catalyst.expressions.{Alias, Ascending, Attribute, BitwiseOr, If, Literal, MonotonicallyIncreasingID, SortOrder}
 import org.apache.spark.sql.execution.{ProjectExec, SortExec, SparkPlan}
+import org.apache.spark.sql.types.BooleanType
 
 /**
  * Sorts the rows of a job that writes change data by their files, and those of a file as they come: each preimage stays directly before its
@@ -17,7 +18,7 @@ object ChangeDataOrder {
    */
   def sorted(plan: SparkPlan, columns: Seq[Attribute], partitions: Seq[Attribute]): SparkPlan = {
     val sorted = partitions.map(partition => plan.output(columns.indexWhere(_.exprId == partition.exprId))) match {
-      case Seq(isChange) =>
+      case Seq(isChange) if isChange.dataType == BooleanType =>
         // One number, which Spark sorts without comparing rows.
         val key = Alias(BitwiseOr(If(isChange, Literal(ChangesLast), Literal(0L)), MonotonicallyIncreasingID()), "write_order")()
         SortExec(Seq(SortOrder(key.toAttribute, Ascending)), global = false, ProjectExec(plan.output :+ key, plan))

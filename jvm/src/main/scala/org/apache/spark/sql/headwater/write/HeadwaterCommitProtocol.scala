@@ -56,19 +56,24 @@ class HeadwaterCommitProtocol(path: String, leaves: Seq[Seq[String]], changeColu
   override def newTaskTempFile(task: TaskAttemptContext, dir: Option[String], spec: FileNameSpec): String = {
     val unique = new UUID(job, UUID.randomUUID().getLeastSignificantBits)
     val name = f"part-${task.getTaskAttemptID.getTaskID.getId}%05d-$unique${spec.suffix}"
-    val (folder, below) = folderOf(dir)
-    val relative = (folder.toSeq ++ below :+ (if (folder.isEmpty) name else ChangeData.FilePrefix + name)).mkString("/")
+    val (folder, below, prefix) = folderOf(dir)
+    val relative = (folder.toSeq ++ below :+ (prefix + name)).mkString("/")
     val file = new Path(path, relative)
     written += OpenedFile(file.toString, relative, below.map(partitionOf).getOrElse(Nil))
     file.toString
   }
 
   /** Change data goes to a folder of its own; `changeColumn` is no partition column of the table. */
-  private def folderOf(dir: Option[String]): (Option[String], Option[String]) = dir match {
+  private def folderOf(dir: Option[String]): (Option[String], Option[String], String) = dir match {
     case Some(directory) if changeColumn.isDefined =>
       val (first, rest) = directory.span(_ != '/')
-      (Option.when(first.endsWith("=true"))(ChangeData.Folder), Option.when(rest.nonEmpty)(rest.tail))
-    case other => (None, other)
+      val prefix = first.drop(first.lastIndexOf('=') + 1) match {
+        case "true" => ChangeData.FilePrefix
+        case ChangeData.Staged => ChangeData.StagedPrefix
+        case _ => ""
+      }
+      (Option.when(prefix.nonEmpty)(ChangeData.Folder), Option.when(rest.nonEmpty)(rest.tail), prefix)
+    case other => (None, other, "")
   }
 
   private def partitionOf(dir: String): Seq[(String, Option[String])] = dir.split('/').toSeq.map { part =>

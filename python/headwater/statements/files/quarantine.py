@@ -1,0 +1,237 @@
+"""Quarantine tables: rows that an expectation turns away, with what they violate, when, and what wrote them.
+
+Owns what a quarantine table must be, and the step from staged rows to files of that table and to a transaction on it,
+which stands or falls with that of the rows that are written
+(:func:`~headwater.statements.running.committing.commit`). Promises: a log can name a quarantine table, but rows go only
+into a table that takes them by a property of its own, with the rights of the session that writes; a table of other
+columns is refused before anything is committed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from headwater.basics.errors import HeadwaterError
+from headwater.bridge.messages.callbacks import NamedTable, StagedFiles, WrittenFile
+from headwater.bridge.statement import Statement
+from headwater.change_data.changelog import CHANGE_TYPE
+from headwater.definition.changes import evolved
+from headwater.log.groups import may_be_together
+from headwater.protocol.columns import sql_name
+from headwater.protocol.partition_paths import encode_path
+from headwater.protocol.properties import TAKES_QUARANTINED
+from headwater.protocol.types import PrimitiveType, StructField, StructType, parse_schema, schema_string
+from headwater.schema import visible
+from headwater.schema.expectations import (
+    QUARANTINE,
+    REASON,
+    SOURCE,
+    TIME,
+    Expectation,
+    expectations,
+    quarantine_columns,
+)
+from headwater.sql.composing import Alias, Cast, Column, Expression, Query, Relation, Text, call, select
+from headwater.statements.files.judging import Judging, Violations
+from headwater.statements.files.rows import Target, partition_values, write_rows
+from headwater.statements.running.committing import transaction
+from headwater.statements.running.opening import Options, open_snapshot
+from headwater.stores import absolute_path
+from headwater.transaction import Transaction
+from headwater.transaction.commit_info import Provenance
+from headwater.transaction.transaction import Beside
+
+
+def quarantine_table(expectation: Expectation, schema: StructType, statement: Statement) -> NamedTable:
+    """The quarantine table that an expectation names, which takes rows.
+
+    :param schema: the columns of the expectation's own table.
+    :raises HeadwaterError: ``HEADWATER_QUARANTINE_TABLE``.
+    """
+    found = statement.table_named(expectation.into)
+    name = ".".join(map(sql_name, found.name))
+    if found.schema is None or found.path is None:
+        listed = ", ".join(f"{sql_name(f.name)} {f.type.sql().upper()}" for f in quarantine_columns(schema))
+        raise _unfit(
+            expectation,
+            name,
+            f"There is no Delta table of this name. Create it: CREATE TABLE {name} ({listed}) USING delta "
+            f"TBLPROPERTIES ('{TAKES_QUARANTINED}' = 'true')",
+        )
+    return found
+
+
+def check_fits(expectation: Expectation, schema: StructType, found: NamedTable, table: str) -> None:
+    """That rows of a table can be put into a quarantine table, as far as its columns say.
+
+    :param schema: the table's columns, ``table``: where it is.
+    :raises HeadwaterError: ``HEADWATER_QUARANTINE_TABLE``.
+    """
+    name = ".".join(map(sql_name, found.name))
+    assert found.schema is not None
+    if found.path == table:
+        raise _unfit(expectation, name, "It is the table itself. Name another one.")
+    columns = parse_schema(found.schema)
+    for wanted in quarantine_columns(schema):
+        column = columns.find(wanted.name)
+        said = f"{sql_name(wanted.name)} {wanted.type.sql().upper()}"
+        if column is None:
+            raise _unfit(
+                expectation, name, f"It lacks the column {said}. Use ALTER TABLE {name} ADD COLUMN {said} first."
+            )
+        if column.type.sql() != wanted.type.sql():
+            own = column.type.sql().upper()
+            raise _unfit(expectation, name, f"Its column {sql_name(column.name)} is {own}, and must be {said}.")
+
+
+def settle(
+    statement: Statement,
+    txn: Transaction,
+    target: Target,
+    violations: Violations,
+    operation: str,
+    *,
+    name: str | None = None,
+) -> None:
+    """Put staged rows into the quarantine table, by a transaction that is committed with ``txn``; and note for the
+    history what became of rows that violate expectations.
+
+    :param target: the table that the rows were written for.
+    :param operation: as the history calls it, ``name``: the table's name; None for a table known by its path.
+    :raises HeadwaterError: ``HEADWATER_QUARANTINE_TABLE``; those of writing to the quarantine table.
+    """
+    txn.metrics = dict(violations.metrics)
+    txn.beside = None
+    if not violations.staged:
+        return
+    wanted = expectations(txn.definition.metadata.configuration)
+    expectation = next(each for each in wanted if each.action == QUARANTINE)
+    found = quarantine_table(expectation, target.schema, statement)
+    assert found.path is not None
+    shown = ".".join(map(sql_name, found.name))
+    snapshot = open_snapshot(found.path, statement)
+    if (snapshot.metadata.configuration.get(TAKES_QUARANTINED) or "").lower() != "true":
+        raise _unfit(
+            expectation,
+            shown,
+            "It does not take quarantined rows. If it is to, use ALTER TABLE "
+            f"{shown} SET TBLPROPERTIES ('{TAKES_QUARANTINED}' = 'true').",
+        )
+    beside = transaction(found.path, statement, snapshot)
+    _check_place(expectation, shown, txn, beside)
+    columns = _grown(expectation, shown, snapshot.schema, quarantine_columns(target.schema))
+    if columns != snapshot.schema:
+        beside.redefine(evolved(snapshot.definition, columns))
+    into = Target(snapshot.table_path, beside.definition)
+    judging = Judging.of(txn.definition)
+    assert judging is not None
+    rows = _staged_rows(statement, target, violations.staged)
+    query = _quarantined(
+        target.schema, rows, into, judging, {"table": name or f"delta.`{target.path}`", "operation": operation}
+    )
+    names = [column.name for column in quarantine_columns(target.schema)]
+    statement.step("write rows that violate expectations")
+    written = write_rows(statement, into, query, names, Options(None), data_change=True)
+    beside.add(written.files)
+    metrics = {
+        "numFiles": len(written.files),
+        "numOutputRows": written.rows,
+        "numOutputBytes": written.bytes,
+    }
+    provenance = Provenance("WRITE", {"mode": "Append", "partitionBy": snapshot.partition_columns}, metrics)
+    paths = [absolute_path(target.path, encode_path(file.path)) for file in violations.staged]
+    txn.beside = Beside(beside, provenance, lambda: _delete(txn, paths))
+
+
+def _grown(expectation: Expectation, name: str, columns: StructType, wanted: StructType) -> StructType:
+    """The columns of a quarantine table with those that rows have and it has not.
+
+    :raises HeadwaterError: ``HEADWATER_QUARANTINE_TABLE`` for a column of another type.
+    """
+    added = []
+    for column in wanted:
+        there = columns.find(column.name)
+        if there is None:
+            added.append(column)
+        elif there.type.sql() != column.type.sql():
+            said = f"{sql_name(column.name)} is {there.type.sql().upper()}, and must be {column.type.sql().upper()}"
+            hint = f"Use ALTER TABLE {name} ALTER COLUMN … TYPE, or another quarantine table."
+            raise _unfit(expectation, name, f"Its column {said}. {hint}")
+    return StructType((*columns, *added)) if added else columns
+
+
+def _check_place(expectation: Expectation, name: str, txn: Transaction, beside: Transaction) -> None:
+    """That one commit of each table can stand or fall together."""
+    if txn.table_path == beside.table_path:
+        raise _unfit(expectation, name, "It is the table itself. Name another one.")
+    is_together = may_be_together(txn.table_path, beside.table_path) and not (
+        txn.store.of_catalog or beside.store.of_catalog
+    )
+    if not is_together:
+        raise _unfit(
+            expectation,
+            name,
+            "Both tables must lie in one store, and no catalog may manage their commits. Name a table in the same "
+            "store.",
+        )
+
+
+def _staged_rows(statement: Statement, target: Target, files: list[WrittenFile]) -> Relation:
+    columns = visible.for_reading(target.schema)
+    shown = StructType((*(_nullable(column) for column in columns), StructField(CHANGE_TYPE, PrimitiveType("string"))))
+    physical = [field.physical_name for field in target.definition.partition_fields]
+    listed: list[list[str | int | None]] = []
+    for file in files:
+        values = partition_values(target.schema, file.partition)
+        path = absolute_path(target.path, encode_path(file.path))
+        listed.append([path, file.size, file.modification_time, None, *(values.get(name) for name in physical)])
+    staged = StagedFiles(
+        path=target.path,
+        table_schema=schema_string(target.schema),
+        schema=schema_string(shown),
+        partition_columns=list(target.partition_columns),
+        column_mapping_mode=target.definition.mapping_mode,
+        files=listed,
+        size_in_bytes=sum(file.size for file in files),
+    )
+    return Relation(statement.add_staged(staged))
+
+
+def _nullable(column: StructField) -> StructField:
+    """A column as staged files have it: they hold rows that no NOT NULL has seen."""
+    return quarantine_columns(StructType((column,))).fields[0]
+
+
+def _quarantined(schema: StructType, rows: Relation, into: Target, judging: Judging, source: dict[str, str]) -> Query:
+    """Staged rows with why, when and by what they were turned away."""
+    own: list[Expression] = []
+    for column in schema:
+        stored = into.schema.find(column.name)
+        if stored is not None and column.type != PrimitiveType("void"):
+            own.append(Alias(Cast(Column(column.name), stored.type), column.name))
+    violated = Cast(Column(CHANGE_TYPE), PrimitiveType("integer"))
+    said = [part for name, value in source.items() for part in (Text(name), Text(value))]
+    return select(
+        *own,
+        Alias(judging.reasons(violated), REASON),
+        Alias(call("current_timestamp"), TIME),
+        Alias(call("named_struct", *said), SOURCE),
+        rows=rows,
+    )
+
+
+def _delete(txn: Transaction, paths: list[str]) -> None:
+    """Delete staged files whose rows are in the quarantine table now; what stays is left to VACUUM."""
+    for path in paths:
+        folder, _, name = path.rpartition("/")
+        with contextlib.suppress(OSError):
+            txn.store.delete(path)
+            if txn.store.is_local:  # Hadoop puts a checksum beside each file
+                txn.store.delete(f"{folder}/.{name}.crc")
+        with contextlib.suppress(OSError):
+            txn.store.delete_empty(folder)
+
+
+def _unfit(expectation: Expectation, table: str, reason: str) -> HeadwaterError:
+    named = {"constraintName": expectation.name, "tableName": table, "reason": reason}
+    return HeadwaterError("HEADWATER_QUARANTINE_TABLE", named)

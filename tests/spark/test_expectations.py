@@ -1,0 +1,256 @@
+"""Expectations: rows that violate them are counted, fail the write, are dropped or go to a quarantine table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+QUARANTINE = (
+    "CREATE TABLE bad (id INT, amount INT, quarantine_reason ARRAY<STRING>, quarantine_time TIMESTAMP, "
+    "quarantine_source STRUCT<table: STRING, operation: STRING>) USING delta "
+    "TBLPROPERTIES ('headwater.quarantine' = 'true')"
+)
+
+
+def _metrics(rows, table):
+    found = rows(f"SELECT operationMetrics FROM (DESCRIBE HISTORY {table} LIMIT 1)")[0][0]
+    return {name: int(value) for name, value in found.items() if "Expectations" in name or "numViolations" in name}
+
+
+@pytest.fixture
+def dropping(spark, database):
+    spark.sql(
+        "CREATE TABLE t (id INT, amount INT, CONSTRAINT has_id EXPECT (id IS NOT NULL) ON VIOLATION DROP ROW, "
+        "CONSTRAINT Small EXPECT (amount < 100)) USING delta"
+    )
+
+
+def test_rows_are_dropped_and_counted(spark, rows, dropping):
+    spark.sql("INSERT INTO t VALUES (1, 1), (NULL, 2), (2, 200), (NULL, NULL), (3, NULL)")
+    assert rows("SELECT * FROM t ORDER BY id") == [(1, 1), (2, 200), (3, None)]
+    assert _metrics(rows, "t") == {
+        "numRowsDroppedByExpectations": 2,
+        "numRowsKeptAgainstExpectations": 2,
+        "numRowsQuarantinedByExpectations": 0,
+        "numViolations.has_id": 2,
+        "numViolations.Small": 3,
+    }
+
+
+def test_an_update_that_violates_leaves_the_row(spark, rows, dropping):
+    spark.sql("INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)")
+    assert rows("UPDATE t SET id = IF(amount = 2, NULL, id + 10)") == [(2,)]
+    assert rows("SELECT * FROM t ORDER BY amount") == [(11, 1), (2, 2), (13, 3)]
+    assert _metrics(rows, "t")["numRowsDroppedByExpectations"] == 1
+
+
+def test_a_merge_leaves_rows_and_inserts_none_that_violate(spark, rows, dropping):
+    spark.sql("INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)")
+    source = "(SELECT * FROM VALUES (1, 10, 1), (2, 20, NULL), (4, 40, 4), (5, 50, NULL), (3, 500, 3) AS s(k, v, n))"
+    merged = rows(
+        f"MERGE INTO t USING {source} AS s ON t.id = s.k WHEN MATCHED THEN UPDATE SET id = n, amount = v "
+        "WHEN NOT MATCHED THEN INSERT (id, amount) VALUES (n, v)"
+    )
+    assert merged == [(3, 2, 0, 1)]
+    assert rows("SELECT * FROM t ORDER BY id") == [(1, 10), (2, 2), (3, 500), (4, 40)]
+    assert _metrics(rows, "t")["numRowsDroppedByExpectations"] == 2
+
+
+def test_quarantined_rows_are_in_the_other_table(spark, rows, database):
+    spark.sql(QUARANTINE)
+    spark.sql(
+        "CREATE TABLE t (id INT, amount INT, CONSTRAINT ok EXPECT (amount > 0) ON VIOLATION QUARANTINE INTO bad, "
+        "CONSTRAINT has_id EXPECT (id IS NOT NULL) ON VIOLATION DROP ROW) USING delta"
+    )
+    spark.sql("INSERT INTO t VALUES (1, 1), (2, -2), (NULL, -3), (NULL, 4)")
+    assert rows("SELECT * FROM t") == [(1, 1)]
+    found = rows("SELECT id, amount, quarantine_reason, quarantine_source.operation FROM bad ORDER BY amount")
+    assert found == [(None, -3, ["has_id", "ok"], "WRITE"), (2, -2, ["ok"], "WRITE")]
+    assert _metrics(rows, "t")["numRowsQuarantinedByExpectations"] == 2
+    spark.sql("UPDATE t SET amount = -9")
+    assert rows("SELECT * FROM t") == [(1, 1)]
+    assert rows("SELECT id, amount FROM bad WHERE quarantine_source.operation = 'UPDATE'") == [(1, -9)]
+
+
+@pytest.fixture
+def quarantining(spark, database):
+    spark.sql(QUARANTINE)
+    spark.sql(
+        "CREATE TABLE t (id INT, amount INT, CONSTRAINT ok EXPECT (amount > 0) ON VIOLATION QUARANTINE INTO bad) "
+        "USING delta"
+    )
+
+
+def _bad(rows):
+    return sorted(rows("SELECT id, amount FROM bad"))
+
+
+def test_each_row_is_computed_once(spark, rows, quarantining):
+    spark.sql("INSERT INTO t SELECT id, CAST(rand() * 1000 AS INT) - 500 FROM range(200)")
+    ids = [row[0] for row in rows("SELECT id FROM t UNION ALL SELECT id FROM bad")]
+    assert sorted(ids) == list(range(200))
+    assert not rows("SELECT * FROM t WHERE amount <= 0")
+    assert not rows("SELECT * FROM bad WHERE amount > 0")
+    assert rows("SELECT count(DISTINCT quarantine_time), any_value(size(quarantine_reason)) FROM bad") == [(1, 1)]
+
+
+def test_staged_files_do_not_stay(spark, quarantining, rows):
+    spark.sql("INSERT INTO t VALUES (1, -1), (2, 2)")
+    place = Path(rows("DESCRIBE DETAIL t")[0][3].removeprefix("file:"))
+    assert not [found for found in place.rglob("*") if "staged" in found.name]
+
+
+def test_dataframes_streams_and_upserts(spark, rows, quarantining, tmp_path):
+    frame = spark.createDataFrame([(1, 1), (2, -2)], "id INT, amount INT")
+    frame.write.format("delta").mode("append").saveAsTable("t")
+    frame.selectExpr("id + 10 AS id", "amount").writeTo("t").append()
+    assert _bad(rows) == [(2, -2), (12, -2)]
+    frame.selectExpr("id", "amount - 3 AS amount").write.format("delta").mode("append").option(
+        "keyColumns", "id"
+    ).saveAsTable("t")
+    assert sorted(rows("SELECT * FROM t")) == [(1, 1), (11, 1)]
+    assert _bad(rows) == [(1, -2), (2, -5), (2, -2), (12, -2)]
+    source = tmp_path / "source"
+    frame.selectExpr("id + 100 AS id", "amount").write.format("delta").save(str(source))
+
+    def stream():
+        query = spark.readStream.format("delta").load(str(source)).writeStream.format("delta")
+        query.option("checkpointLocation", str(tmp_path / "point")).trigger(availableNow=True).toTable(
+            "t"
+        ).awaitTermination()
+
+    stream()
+    assert _metrics(rows, "t")["numRowsQuarantinedByExpectations"] == 1
+    assert rows("SELECT quarantine_source.operation FROM bad WHERE id = 102") == [("STREAMING UPDATE",)]
+    # The commit of the batch is forgotten, as after a crash: it is in both tables.
+    for commit in (tmp_path / "point" / "commits").iterdir():
+        commit.unlink()
+    stream()
+    assert len(rows("SELECT * FROM bad WHERE id = 102")) == len(rows("SELECT * FROM t WHERE id = 101")) == 1
+
+
+def test_both_tables_are_part_of_a_transaction(spark, rows, quarantining):
+    spark.sql("BEGIN TRANSACTION")
+    spark.sql("INSERT INTO t VALUES (1, 1), (2, -2)")
+    assert _bad(rows) == [(2, -2)]
+    spark.sql("ROLLBACK")
+    assert (rows("SELECT * FROM t"), _bad(rows)) == ([], [])
+    spark.sql("BEGIN TRANSACTION")
+    spark.sql("INSERT INTO t VALUES (3, 3), (4, -4)")
+    spark.sql("UPDATE t SET amount = -1")
+    assert len(rows("COMMIT")) == 2
+    assert (rows("SELECT * FROM t"), _bad(rows)) == ([(3, 3)], [(3, -1), (4, -4)])
+
+
+def test_constraints_hold_for_rows_that_are_written(spark, rows, database, fails):
+    spark.sql(
+        "CREATE TABLE t (id INT NOT NULL, amount INT, CONSTRAINT has_id EXPECT (id IS NOT NULL) ON VIOLATION DROP ROW, "
+        "CONSTRAINT strict EXPECT (amount >= 0) ON VIOLATION FAIL UPDATE) USING delta"
+    )
+    spark.sql("ALTER TABLE t ADD CONSTRAINT small CHECK (amount < 10)")
+    spark.sql("INSERT INTO t VALUES (1, 1), (NULL, 99)")
+    assert rows("SELECT * FROM t") == [(1, 1)]
+    with fails("DELTA_VIOLATE_CONSTRAINT_WITH_VALUES", "small"):
+        spark.sql("INSERT INTO t VALUES (2, 99)")
+    with fails("HEADWATER_EXPECTATION_VIOLATED", "strict", "DROP CONSTRAINT strict"):
+        spark.sql("INSERT INTO t VALUES (NULL, -1)")
+    with fails("HEADWATER_EXPECTATION_VIOLATED", "strict"):
+        spark.sql("UPDATE t SET amount = -1")
+    assert rows("SELECT * FROM t") == [(1, 1)]
+
+
+def test_expectations_are_shown_and_their_text_runs(spark, rows, quarantining, database):
+    spark.sql("ALTER TABLE t ADD CONSTRAINT `My own` EXPECT (id > 0 OR id = length('it''s'))")
+    text = rows("SHOW CREATE TABLE t")[0][0]
+    assert "CONSTRAINT `My own` EXPECT (id > 0 OR id = length('it''s'))" in text
+    assert f"CONSTRAINT ok EXPECT (amount > 0) ON VIOLATION QUARANTINE INTO spark_catalog.{database}.bad" in text
+    spark.sql("DROP TABLE t")
+    spark.sql(text)
+    assert rows("SHOW CREATE TABLE t")[0][0] == text
+    assert "headwater.expect.ok" in str(rows("DESCRIBE EXTENDED t"))
+    spark.sql("CREATE TABLE copy SHALLOW CLONE t")
+    assert rows("SHOW CREATE TABLE copy")[0][0].count("EXPECT (") == 2
+    found = rows("DESCRIBE HEALTH t")
+    assert ["note", "My own, ok"] == [row[1] for row in found if row[2] == "expectations" and row[0] == "findings"] + [
+        row[3] for row in found if row[2] == "expectations" and row[0] == "table"
+    ]
+    spark.sql("ALTER TABLE t DROP CONSTRAINT OK")
+    spark.sql("INSERT INTO t VALUES (1, -1)")
+    assert rows("SELECT * FROM t") == [(1, -1)]
+    spark.sql("RESTORE TABLE t TO VERSION AS OF 0")
+    spark.sql("INSERT INTO t VALUES (1, -1)")
+    assert rows("SELECT * FROM t") == []
+
+
+def test_new_columns_reach_the_quarantine_table(spark, rows, quarantining, fails):
+    frame = spark.createDataFrame([(1, -1, "x")], "id INT, amount INT, more STRING")
+    frame.write.format("delta").mode("append").option("mergeSchema", "true").saveAsTable("t")
+    assert rows("SELECT id, amount, more FROM bad") == [(1, -1, "x")]
+    with fails("DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE", "amount", "ok"):
+        spark.sql("ALTER TABLE t SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+        spark.sql("ALTER TABLE t DROP COLUMN amount")
+    spark.sql("ALTER TABLE t RENAME COLUMN more TO other")
+    spark.sql("INSERT INTO t VALUES (2, -2, 'y')")
+    assert sorted(rows("SELECT id, more, other FROM bad")) == [(1, "x", None), (2, None, "y")]
+
+
+@pytest.mark.parametrize(
+    ("clause", "condition", "said"),
+    [
+        ("EXPECT (amount)", "DELTA_NON_BOOLEAN_CHECK_CONSTRAINT", "amount"),
+        ("EXPECT (rand() > 0)", "DELTA_UNSUPPORTED_CHECK_CONSTRAINT", "rand"),
+        ("EXPECT (id IN (SELECT 1))", "DELTA_UNSUPPORTED_CHECK_CONSTRAINT", "SELECT"),
+        ("EXPECT (id > 0) ON VIOLATION IGNORE", "PARSE_SYNTAX_ERROR", "DROP ROW"),
+        ("EXPECT (id > 0) ON VIOLATION QUARANTINE INTO none", "HEADWATER_QUARANTINE_TABLE", "Create it: CREATE TABLE"),
+        ("EXPECT (id > 0) ON VIOLATION QUARANTINE INTO t", "HEADWATER_QUARANTINE_TABLE", "the table itself"),
+        ("EXPECT (id > 0) ON VIOLATION QUARANTINE INTO other", "HEADWATER_QUARANTINE_TABLE", "ADD COLUMN"),
+    ],
+)
+def test_what_cannot_be_expected(spark, quarantining, fails, clause, condition, said):
+    spark.sql("CREATE TABLE other (id INT) USING delta")
+    with fails(condition, said):
+        spark.sql(f"ALTER TABLE t ADD CONSTRAINT c {clause}")
+
+
+def test_the_statement_of_a_missing_quarantine_table_runs(spark, rows, database):
+    spark.sql(
+        "CREATE TABLE t (id INT, `a b` STRUCT<x: INT>) USING delta TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+    )
+    add = "ALTER TABLE t ADD CONSTRAINT c EXPECT (id > 0) ON VIOLATION QUARANTINE INTO bad"
+    with pytest.raises(Exception, match="HEADWATER_QUARANTINE_TABLE") as raised:
+        spark.sql(add)
+    create = str(raised.value).split("Create it: ")[1].split(" SQLSTATE")[0]
+    spark.sql(create)
+    spark.sql(add)
+    spark.sql("INSERT INTO t VALUES (-1, named_struct('x', 7))")
+    assert rows("SELECT id, `a b`.x FROM bad") == [(-1, 7)]
+
+
+def test_a_table_that_takes_no_quarantined_rows(spark, rows, quarantining, fails):
+    spark.sql("ALTER TABLE bad UNSET TBLPROPERTIES ('headwater.quarantine')")
+    with fails("HEADWATER_QUARANTINE_TABLE", "SET TBLPROPERTIES"):
+        spark.sql("INSERT INTO t VALUES (1, 1), (2, -2)")
+    assert rows("SELECT * FROM t") == []
+    spark.sql("INSERT INTO t VALUES (1, 1)")
+
+
+def test_names_are_those_of_all_constraints(spark, dropping, fails):
+    for clause in ("EXPECT (id > 0)", "CHECK (id > 0)"):
+        with fails("DELTA_CONSTRAINT_ALREADY_EXISTS", "SMALL"):
+            spark.sql(f"ALTER TABLE t ADD CONSTRAINT SMALL {clause}")
+    with fails("DELTA_CONSTRAINT_DOES_NOT_EXIST", "none"):
+        spark.sql("ALTER TABLE t DROP CONSTRAINT none")
+
+
+def test_properties_scripts_and_parameter_markers(spark, rows, database, fails):
+    spark.sql(
+        "CREATE TABLE t (id INT) USING delta TBLPROPERTIES ('headwater.expect.Own' = "
+        """'{"condition": "id > 0", "onViolation": "drop row"}')"""
+    )
+    spark.sql("BEGIN ALTER TABLE t ADD CONSTRAINT even EXPECT (id % 2 = 0) ON VIOLATION DROP ROW; END")
+    spark.sql("ALTER TABLE t ADD CONSTRAINT small EXPECT (id < :most) ON VIOLATION DROP ROW", args={"most": 9})
+    spark.sql("INSERT INTO t SELECT id - 5 FROM range(30)")
+    assert sorted(rows("SELECT id FROM t")) == [(2,), (4,), (6,), (8,)]
+    with fails("HEADWATER_EXPECTATION_NOT_READABLE", "headwater.expect.x"):
+        spark.sql("ALTER TABLE t SET TBLPROPERTIES ('headwater.expect.x' = 'no JSON')")
