@@ -17,11 +17,13 @@ from headwater.bridge.statement import Statement
 from headwater.change_data.changelog import CHANGE_TYPE
 from headwater.definition.changes import evolved
 from headwater.log.groups import may_be_together
-from headwater.protocol.columns import sql_name
+from headwater.protocol import properties
+from headwater.protocol.columns import all_fields, sql_name
 from headwater.protocol.partition_paths import encode_path
 from headwater.protocol.properties import TAKES_QUARANTINED
 from headwater.protocol.types import PrimitiveType, StructField, StructType, parse_schema, schema_string
 from headwater.schema import visible
+from headwater.schema.checks import INVALID_CHARACTERS
 from headwater.schema.expectations import (
     QUARANTINE,
     REASON,
@@ -31,7 +33,7 @@ from headwater.schema.expectations import (
     expectations,
     quarantine_columns,
 )
-from headwater.sql.composing import Alias, Cast, Column, Expression, Query, Relation, Text, call, select
+from headwater.sql.composing import Alias, Cast, Column, Expression, Query, Relation, Text, call, select, type_text
 from headwater.statements.files.judging import Judging, Violations
 from headwater.statements.files.rows import Target, partition_values, write_rows
 from headwater.statements.running.committing import transaction
@@ -51,12 +53,17 @@ def quarantine_table(expectation: Expectation, schema: StructType, statement: St
     found = statement.table_named(expectation.into)
     name = ".".join(map(sql_name, found.name))
     if found.schema is None or found.path is None:
-        listed = ", ".join(f"{sql_name(f.name)} {f.type.sql().upper()}" for f in quarantine_columns(schema))
+        columns = quarantine_columns(schema)
+        listed = ", ".join(f"{sql_name(f.name)} {type_text(f.type)}" for f in columns)
+        asked = {TAKES_QUARANTINED: "true"}
+        if any(set(field.name) & set(INVALID_CHARACTERS) for _, field in all_fields(columns)):
+            asked |= {properties.COLUMN_MAPPING_MODE.name: "name"}
+        said = ", ".join(f"'{key}' = '{value}'" for key, value in asked.items())
         raise _unfit(
             expectation,
             name,
             f"There is no Delta table of this name. Create it: CREATE TABLE {name} ({listed}) USING delta "
-            f"TBLPROPERTIES ('{TAKES_QUARANTINED}' = 'true')",
+            f"TBLPROPERTIES ({said})",
         )
     return found
 
@@ -74,7 +81,7 @@ def check_fits(expectation: Expectation, schema: StructType, found: NamedTable, 
     columns = parse_schema(found.schema)
     for wanted in quarantine_columns(schema):
         column = columns.find(wanted.name)
-        said = f"{sql_name(wanted.name)} {wanted.type.sql().upper()}"
+        said = f"{sql_name(wanted.name)} {type_text(wanted.type)}"
         if column is None:
             raise _unfit(
                 expectation, name, f"It lacks the column {said}. Use ALTER TABLE {name} ADD COLUMN {said} first."

@@ -159,7 +159,9 @@ def _iceberg(sections: _Sections, table: str) -> Iterator[Finding]:
 def _expectations(sections: _Sections, table: str) -> Iterator[Finding]:
     names = sections["table"].get("expectations")
     if names:
-        text = f"Other engines do not know the table's {plural(len(names), 'expectation')} ({', '.join(names)}), so rows "
+        text = (
+            f"Other engines do not know the table's {plural(len(names), 'expectation')} ({', '.join(names)}), so rows "
+        )
         text += f"that they write may violate them. Write to {table} by Headwater alone, or use CHECK constraints."
         yield Finding("note", "expectations", text)
 
