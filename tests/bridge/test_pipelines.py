@@ -39,6 +39,16 @@ dp.create_sink("out", "delta", {{"path": "{home}/sink"}})
 @dp.append_flow(target="out")
 def to_sink():
     return spark.readStream.table("both")
+
+@dp.table(table_properties={{"headwater.expect.cool": '{{"condition": "celsius < 30", "onViolation": "DROP ROW"}}'}})
+def cool():
+    return spark.readStream.table("events").select("sensor", "celsius")
+"""
+_EXPECTING = """
+CREATE STREAMING TABLE known (sensor INT, celsius DOUBLE, CONSTRAINT known EXPECT (sensor < 12) ON VIOLATION DROP ROW)
+AS SELECT sensor, celsius FROM STREAM events;
+CREATE MATERIALIZED VIEW mild (sensor INT, celsius DOUBLE, CONSTRAINT mild EXPECT (celsius < 20) ON VIOLATION DROP ROW)
+AS SELECT sensor, celsius FROM events;
 """
 
 
@@ -129,6 +139,7 @@ def check(pipeline: Pipeline, connect: Any) -> None:
 
 def test_runs_go_on_with_deletes_and_late_events(pipeline: Pipeline, connect: Any) -> None:
     pipeline.define("flows.py", _FLOWS.format(home=pipeline.home))
+    pipeline.define("known.sql", _EXPECTING)
     name, draw = pipeline.name, random.Random(15)
     events = drawn(draw, 0, 40, keys=16)
     pipeline.send(*events[4:])
@@ -148,6 +159,15 @@ def test_runs_go_on_with_deletes_and_late_events(pipeline: Pipeline, connect: An
     assert len(merges) == 2
     assert merges[0]["numTargetDeletionVectorsAdded"] == "1"
     assert clustering(connect, f"{name}.both") == ["sensor"]
+    for table, kept in (
+        ("cool", lambda event: event["celsius"] < 30),
+        ("known", lambda event: event["sensor"] < 12),
+        ("mild", lambda event: event["celsius"] < 20),
+    ):
+        rows = sorted([event["sensor"], event["celsius"]] for event in pipeline.events if kept(event))
+        assert connect.rows(f"SELECT sensor, celsius FROM {name}.{table} ORDER BY ALL") == rows
+        metrics = [found for _, found in history(connect, f"{name}.{table}")]
+        assert any(int(each.get("numRowsDroppedByExpectations", 0)) for each in metrics)
 
 
 @pytest.mark.soak

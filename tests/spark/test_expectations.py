@@ -254,3 +254,70 @@ def test_properties_scripts_and_parameter_markers(spark, rows, database, fails):
     assert sorted(rows("SELECT id FROM t")) == [(2,), (4,), (6,), (8,)]
     with fails("HEADWATER_EXPECTATION_NOT_READABLE", "headwater.expect.x"):
         spark.sql("ALTER TABLE t SET TBLPROPERTIES ('headwater.expect.x' = 'no JSON')")
+
+
+def test_columns_that_expectations_use_stay(spark, quarantining, fails):
+    with fails("DELTA_CONSTRAINT_DEPENDENT_COLUMN_CHANGE", "amount", "ok"):
+        frame = spark.createDataFrame([(1,)], "id INT")
+        frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true").saveAsTable("t")
+
+
+_DECLARED = (
+    "id BIGINT GENERATED ALWAYS AS IDENTITY, at TIMESTAMP, day DATE GENERATED ALWAYS AS (CAST(at AS DATE)), "
+    "code CHAR(3), s STRUCT<x: INT, `y z`: ARRAY<STRUCT<k: STRING>>>, m MAP<STRING, DECIMAL(5, 2)>, n INT DEFAULT 7"
+)
+
+
+@pytest.mark.parametrize("layout", ["PARTITIONED BY (day, at)", "PARTITIONED BY (code)", "CLUSTER BY (n)"])
+def test_quarantined_values_are_those_of_the_row(spark, rows, database, layout):
+    properties = "'delta.columnMapping.mode' = 'name', 'delta.feature.allowColumnDefaults' = 'supported'"
+    spark.sql(
+        "CREATE TABLE bad (id BIGINT, at TIMESTAMP, day DATE, code STRING, s STRUCT<x: INT, `y z`: ARRAY<STRUCT<k: "
+        "STRING>>>, m MAP<STRING, DECIMAL(5, 2)>, n INT, quarantine_reason ARRAY<STRING>, quarantine_time TIMESTAMP, "
+        "quarantine_source STRUCT<table: STRING, operation: STRING>) USING delta TBLPROPERTIES "
+        "('headwater.quarantine' = 'true', 'delta.columnMapping.mode' = 'id')"
+    )
+    spark.sql(
+        f"CREATE TABLE t ({_DECLARED}, CONSTRAINT c EXPECT (n <> 7) ON VIOLATION QUARANTINE INTO bad) USING delta "
+        f"{layout} TBLPROPERTIES ({properties})"
+    )
+    spark.sql("ALTER TABLE t RENAME COLUMN s TO s2")
+    spark.sql("ALTER TABLE t RENAME COLUMN s2 TO s")
+    values = (
+        "code, s, m) SELECT {at}, {code}, named_struct('x', 1, 'y z', array(named_struct('k', 'v'))), map('a', 1.5)"
+    )
+    for at, code in (("TIMESTAMP '2026-05-01 23:30:00.123456'", "'a'"), ("NULL", "NULL")):
+        spark.sql(f"INSERT INTO t (at, {values.format(at=at, code=code)}")
+        spark.sql(f"INSERT INTO t (n, at, {values.format(at='8, ' + at, code=code)}")
+    columns = "CAST(at AS STRING), CAST(day AS STRING), code, to_json(s), to_json(m)"
+    good = sorted(rows(f"SELECT {columns} FROM t WHERE n = 8"), key=str)
+    assert sorted(rows(f"SELECT {columns} FROM bad WHERE n = 7"), key=str) == good
+    assert len(good) == 2
+    assert rows("SELECT count(DISTINCT id) FROM (SELECT id FROM t UNION ALL SELECT id FROM bad)") == [(4,)]
+
+
+def test_overwrites_by_predicates_and_keys(spark, rows, quarantining):
+    spark.sql("ALTER TABLE t SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    spark.sql("INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)")
+    spark.sql("INSERT INTO t REPLACE WHERE id < 3 VALUES (1, 10), (2, -20)")
+    assert sorted(rows("SELECT * FROM t")) == [(1, 10), (3, 3)]
+    changes = rows("SELECT id, amount, _change_type FROM table_changes('t', 3)")
+    assert sorted(changes) == [(1, 1, "delete"), (1, 10, "insert"), (2, 2, "delete")]
+    spark.sql("INSERT INTO t REPLACE USING (id) VALUES (1, -5), (3, 30)")
+    assert sorted(rows("SELECT * FROM t")) == [(3, 30)]
+    assert _bad(rows) == [(1, -5), (2, -20)]
+    assert rows("SELECT count(*) FROM bad WHERE quarantine_source.operation = 'WRITE'") == [(2,)]
+
+
+def test_a_table_has_so_many_expectations(spark, rows, database, fails):
+    listed = ", ".join(f"CONSTRAINT c{n} EXPECT (id <> {n})" for n in range(24))
+    spark.sql(f"CREATE TABLE t (id INT, {listed}) USING delta")
+    with fails("HEADWATER_INVALID_EXPECTATION", "24"):
+        spark.sql("ALTER TABLE t ADD CONSTRAINT more EXPECT (id > 0)")
+    spark.sql("INSERT INTO t SELECT id FROM range(25)")
+    spark.sql(
+        "MERGE INTO t USING range(23, 26) AS s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED "
+        "THEN INSERT *"
+    )
+    assert _metrics(rows, "t")["numViolations.c23"] == 1
+    assert rows("SELECT count(*) FROM t") == [(26,)]

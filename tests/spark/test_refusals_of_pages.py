@@ -38,6 +38,15 @@ def _refusal(claim: str, condition: str, *statements: str) -> Refusal:
 
 REFUSALS = [
     _refusal(
+        "A column of another type is an error",
+        "HEADWATER_QUARANTINE_TABLE",
+        _PLAIN,
+        "CREATE TABLE q (a STRING, s STRING, quarantine_reason ARRAY<STRING>, quarantine_time TIMESTAMP, "
+        "quarantine_source STRUCT<table: STRING, operation: STRING>) USING delta "
+        "TBLPROPERTIES ('headwater.quarantine' = 'true')",
+        "ALTER TABLE {t} ADD CONSTRAINT c EXPECT (a > 0) ON VIOLATION QUARANTINE INTO q",
+    ),
+    _refusal(
         "renamed or dropped inside the range is an error",
         "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE",
         _MAPPED,
@@ -269,6 +278,14 @@ HELD_BY = {
     "a file that vanishes is an error": "statements/writes/test_copy_into.py::test_a_file_that_vanishes_is_an_error",
     "`badRecordsPath` and `rescuedDataColumn` are refused": (
         "statements/writes/test_copy_into.py::test_options_of_databricks_that_would_be_ignored_are_refused"
+    ),
+    "a write with such rows is refused": "spark/test_expectations.py::test_a_table_that_takes_no_quarantined_rows",
+    "has the CREATE TABLE to run": (
+        "spark/test_expectations.py::test_the_statement_of_a_missing_quarantine_table_runs"
+    ),
+    "refused while an expectation uses": "spark/test_expectations.py::test_new_columns_reach_the_quarantine_table",
+    "refused if it leaves out a column that one uses": (
+        "spark/test_expectations.py::test_columns_that_expectations_use_stay"
     ),
     "the catalog refuses them (403)": "stores/test_vended_credentials.py::test_rights_that_are_for_reading_alone",
     "or the store refuses them": (

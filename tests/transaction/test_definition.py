@@ -111,6 +111,7 @@ WINNERS: dict[Concern, dict[str, tuple[Side, Side]]] = {
         ),
         "columns in another order": (OLD, having(TAGS, PLACE, DAY, ID)),
         "a CHECK dropped": (metadata(delta__constraints__c="id > 0"), OLD),
+        "an expectation dropped": (metadata(headwater__expect__c="{}"), OLD),
         "NOT NULL dropped": (having(column("id", nullable=False), DAY, PLACE, TAGS), OLD),
         "a generation dropped": (having(column("id", delta__generationExpression="1"), DAY, PLACE, TAGS), OLD),
         "deletion vectors": (
@@ -155,6 +156,7 @@ WINNERS: dict[Concern, dict[str, tuple[Side, Side]]] = {
         "an invariant": (OLD, having(column("id", delta__invariants="{}"), DAY, PLACE, TAGS)),
         "another identity": (NUMBERED, having(ID, DAY, column("n", LONG, **identity_metadata(5)))),
         "no nulls in an array": (OLD, having(ID, DAY, PLACE, column("tags", replace(TAGS.type, contains_null=False)))),
+        "an expectation": (OLD, metadata(headwater__expect__c="{}")),
         "Iceberg's files": (OLD, metadata(delta__enableIcebergCompatV2="true")),
     },
     Concern.UNPROVEN_FILES: {
@@ -315,6 +317,7 @@ def test_every_kind_of_change_is_in_the_matrix():
         ("a map's value retyped", "the type of m.value was changed from int to bigint"),
         ("a field dropped", "the column place.y was dropped"),
         ("a CHECK", "the CHECK constraint c (id > 0) was added"),
+        ("an expectation", "the expectation c was added"),
         ("NOT NULL", "the column id was made NOT NULL"),
         ("a change data feed", "the property delta.enableChangeDataFeed was set to 'true'"),
         ("identity values", "values were generated for the identity column n"),

@@ -14,6 +14,7 @@ the winner                                                        cannot go on
 changed comments, name, description, defaults, other properties   nobody
 added nullable columns or fields                                  nobody
 dropped a CHECK constraint, NOT NULL or a generation expression   nobody
+dropped an expectation                                            nobody
 enabled deletion vectors, in-commit timestamps, V2 checkpoints,   nobody; the commit has what they ask of it
   row tracking; or column mapping by name, none before
 turned the change data feed off                                   nobody
@@ -23,6 +24,7 @@ changed partitioning, table id, format, physical names or ids     everybody
 added a NOT NULL or generated column, an identity column or       who adds files
   an invariant
 added a CHECK constraint or NOT NULL                              who adds files whose statistics do not prove it
+added or changed an expectation                                   who adds files
 turned the change data feed on, made the table append-only        who removes rows
 turned deletion vectors off                                       who marks rows deleted
 set the isolation level to Serializable                           who read rows
@@ -77,6 +79,7 @@ class Kind(Enum):
     NEW_FEATURE = "a new feature, whose use shows in the metadata", Concern.NOBODY
     IDENTITY_MARK = "a high-water mark of an identity column", Concern.NUMBERING
     COMPUTED_COLUMN = "a NOT NULL, generated or identity column, or an invariant", Concern.NEW_FILES
+    EXPECTATION = "an expectation, whose violations are counted in the job that writes", Concern.NEW_FILES
     CONDITION = "a CHECK constraint or NOT NULL", Concern.UNPROVEN_FILES
     DROPPED_COLUMN = "a column less", Concern.EVERYBODY
     RENAMED_COLUMN = "another name for a column", Concern.EVERYBODY
@@ -177,6 +180,9 @@ def _configurations(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[
         if key.lower().startswith(properties.CONSTRAINT_PREFIX):
             yield _constraint(key[len(properties.CONSTRAINT_PREFIX) :], before, after)
             continue
+        if key.lower().startswith(properties.EXPECT_PREFIX):
+            yield _expectation(key[len(properties.EXPECT_PREFIX) :], before, after)
+            continue
         name = properties.canonical_name(key, allow_arbitrary=True)
         text = f"the property {name} was " + ("unset" if after is None else f"set to '{after}'")
         known = properties.PROPERTIES.get(name)
@@ -192,6 +198,12 @@ def _constraint(name: str, before: str | None, after: str | None) -> Change:
         return Change(Kind.RELAXED, f"the CHECK constraint {name} was dropped")
     done = "added" if before is None else "changed"
     return Change(Kind.CONDITION, f"the CHECK constraint {name} ({after}) was {done}", check=after)
+
+
+def _expectation(name: str, before: str | None, after: str | None) -> Change:
+    if after is None:
+        return Change(Kind.RELAXED, f"the expectation {name} was dropped")
+    return Change(Kind.EXPECTATION, f"the expectation {name} was {'added' if before is None else 'changed'}")
 
 
 class _Schemas:
