@@ -62,7 +62,8 @@ def _outcome(do):
 
 
 def test_what_both_commits_say():
-    store, tidied = tables(TABLE, OTHER), []
+    store = tables(TABLE, OTHER)
+    tidied: list[bool] = []
     do, statement = _commit(store, tidied=tidied)
     assert (do().version, tidied) == (1, [True])
     assert files(TABLE, store) == files(OTHER, store) == {"0", "new"}
@@ -80,7 +81,8 @@ def test_whatever_fails_both_are_changed_or_none(fault):
     measured.calls.clear()
     do()
     for at in range(len(measured.calls)):
-        inner, tidied = tables(TABLE, OTHER), []
+        inner = tables(TABLE, OTHER)
+        tidied: list[bool] = []
         store = FaultyStore(inner, -1, fault, lambda: None)
         do, _ = _commit(store, tidied=tidied)
         store.calls.clear()

@@ -92,9 +92,13 @@ def test_alter_table():
 
 def test_beside_constraints_on_older_sparks_and_in_scripts():
     text = "CREATE TABLE t (a INT, CONSTRAINT k CHECK (a > 1), CONSTRAINT c EXPECT (a > 0)) USING delta"
-    older = older_sparks.for_spark(_for_spark(text), "4.0.1")
+    expecting = _for_spark(text)
+    assert expecting is not None
+    older = older_sparks.for_spark(expecting, "4.0.1")
+    assert older is not None
     assert older.count("headwater.constraint.k") == older.count("headwater.expect.c") == 1
     script = f"BEGIN {text}; ALTER TABLE t ADD CONSTRAINT d EXPECT (a < 9); END"
     made = scripts.for_spark(script)
+    assert made is not None
     assert "EXECUTE IMMEDIATE 'ALTER TABLE t ADD CONSTRAINT d" in made
-    assert _for_spark(text) in made
+    assert expecting in made

@@ -15,7 +15,7 @@ from headwater.inspector.plain import short
 from headwater.inspector.table import View
 from headwater.schema.iceberg import is_converted
 from headwater.statements.maintenance.findings import by_path, findings, statement
-from headwater.statements.maintenance.health import file_figures, iceberg_figures
+from headwater.statements.maintenance.health import expected, file_figures, iceberg_figures
 from headwater.statements.maintenance.layouts import Settings
 
 
@@ -28,6 +28,7 @@ def advice(view: View) -> dict[str, Any]:
     Settings.of_table(snapshot.definition)
     rows = view.once(counts, counts)
     sections: dict[str, Any] = {
+        "table": expected(snapshot),
         "files": {
             **view.once(
                 "files",

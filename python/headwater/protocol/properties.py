@@ -29,8 +29,6 @@ CONSTRAINT_PREFIX = "delta.constraints."
 KEY_PREFIX = "headwater.key."
 #: The name of an expectation, in lower case, follows it; the value is of :mod:`headwater.schema.expectations`.
 EXPECT_PREFIX = "headwater.expect."
-#: What a table says that takes the rows that expectations of other tables turn away.
-TAKES_QUARANTINED = "headwater.quarantine"
 #: The name of a table feature follows it; the value asks for the feature.
 FEATURE_PREFIX = "delta.feature."
 #: Session settings that give new tables a property: what follows the prefix is the name without ``delta.``.
@@ -342,6 +340,8 @@ ROW_ID_COLUMN = _column_name("delta.rowTracking.materializedRowIdColumnName")
 ROW_COMMIT_VERSION_COLUMN = _column_name("delta.rowTracking.materializedRowCommitVersionColumnName")
 #: How large OPTIMIZE, auto-compaction and optimized writes make files, in bytes.
 TARGET_FILE_SIZE = _size("delta.targetFileSize")
+#: Whether a table takes the rows that expectations of other tables turn away.
+TAKES_QUARANTINED = _boolean("headwater.quarantine")
 TRANSACTION_RETENTION = _interval("delta.setTransactionRetentionDuration", None)
 #: How long COPY INTO knows of a file that it has loaded, since it last saw the file.
 COPY_RETENTION = _interval("headwater.copyInto.retentionDuration", "interval 365 days")

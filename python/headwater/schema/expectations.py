@@ -130,11 +130,11 @@ def check_together(configuration: Mapping[str, str], added: Expectation) -> None
 
     :raises HeadwaterError: ``HEADWATER_INVALID_EXPECTATION``.
     """
-    if configuration.get(TAKES_QUARANTINED, "").lower() == "true":
+    if TAKES_QUARANTINED.of(configuration):
         raise invalid(
             added,
-            f"The table takes quarantined rows ({TAKES_QUARANTINED} is true), which no expectation may turn away. Put "
-            "the expectation on another table.",
+            f"The table takes quarantined rows ({TAKES_QUARANTINED.name} is true), which no expectation may turn "
+            "away. Put the expectation on another table.",
         )
     others = [each for each in readable(configuration) if each.name.lower() != added.name.lower()]
     tables = {each.into for each in others if each.action == QUARANTINE}

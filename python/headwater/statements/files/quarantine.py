@@ -20,7 +20,6 @@ from headwater.log.groups import may_be_together
 from headwater.protocol import properties
 from headwater.protocol.columns import all_fields, sql_name
 from headwater.protocol.partition_paths import encode_path
-from headwater.protocol.properties import TAKES_QUARANTINED
 from headwater.protocol.types import PrimitiveType, StructField, StructType, parse_schema, schema_string
 from headwater.schema import visible
 from headwater.schema.checks import INVALID_CHARACTERS
@@ -55,7 +54,7 @@ def quarantine_table(expectation: Expectation, schema: StructType, statement: St
     if found.schema is None or found.path is None:
         columns = quarantine_columns(schema)
         listed = ", ".join(f"{sql_name(f.name)} {type_text(f.type)}" for f in columns)
-        asked = {TAKES_QUARANTINED: "true"}
+        asked = {properties.TAKES_QUARANTINED.name: "true"}
         if any(set(field.name) & set(INVALID_CHARACTERS) for _, field in all_fields(columns)):
             asked |= {properties.COLUMN_MAPPING_MODE.name: "name"}
         said = ", ".join(f"'{key}' = '{value}'" for key, value in asked.items())
@@ -117,12 +116,12 @@ def settle(
     assert found.path is not None
     shown = ".".join(map(sql_name, found.name))
     snapshot = open_snapshot(found.path, statement)
-    if (snapshot.metadata.configuration.get(TAKES_QUARANTINED) or "").lower() != "true":
+    if not snapshot.definition.get(properties.TAKES_QUARANTINED):
         raise _unfit(
             expectation,
             shown,
             "It does not take quarantined rows. If it is to, use ALTER TABLE "
-            f"{shown} SET TBLPROPERTIES ('{TAKES_QUARANTINED}' = 'true').",
+            f"{shown} SET TBLPROPERTIES ('{properties.TAKES_QUARANTINED.name}' = 'true').",
         )
     beside = transaction(found.path, statement, snapshot)
     _check_place(expectation, shown, txn, beside)

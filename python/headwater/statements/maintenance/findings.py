@@ -157,7 +157,7 @@ def _iceberg(sections: _Sections, table: str) -> Iterator[Finding]:
 
 
 def _expectations(sections: _Sections, table: str) -> Iterator[Finding]:
-    names = sections["table"].get("expectations")
+    names = sections.get("table", {}).get("expectations")
     if names:
         text = (
             f"Other engines do not know the table's {plural(len(names), 'expectation')} ({', '.join(names)}), so rows "

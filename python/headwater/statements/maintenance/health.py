@@ -130,13 +130,18 @@ def health(snapshot: Snapshot, settings: Settings, conditions: Sequence[str] = (
 
 
 def _table(snapshot: Snapshot) -> dict[str, Any]:
-    expected = [each.name for each in readable(snapshot.metadata.configuration)]
     return {
         "path": snapshot.table_path,
         "version": snapshot.version,
         "committed": format_timestamp(snapshot.timestamp),
-        **({"expectations": expected} if expected else {}),
+        **expected(snapshot),
     }
+
+
+def expected(snapshot: Snapshot) -> dict[str, list[str]]:
+    """The names of a table's expectations, as ``expectations``; nothing of a table that has none."""
+    names = [each.name for each in readable(snapshot.metadata.configuration)]
+    return {"expectations": names} if names else {}
 
 
 def file_figures(snapshot: Snapshot, files: pa.Table, settings: Settings) -> dict[str, Any]:
