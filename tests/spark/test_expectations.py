@@ -303,7 +303,7 @@ def test_overwrites_by_predicates_and_keys(spark, rows, quarantining):
     assert sorted(rows("SELECT * FROM t")) == [(1, 10), (3, 3)]
     changes = rows("SELECT id, amount, _change_type FROM table_changes('t', 3)")
     assert sorted(changes) == [(1, 1, "delete"), (1, 10, "insert"), (2, 2, "delete")]
-    spark.sql("INSERT INTO t REPLACE USING (id) VALUES (1, -5), (3, 30)")
+    spark.sql("INSERT INTO t REPLACE USING (id) SELECT * FROM VALUES (1, -5), (3, 30) AS s(id, amount)")
     assert sorted(rows("SELECT * FROM t")) == [(3, 30)]
     assert _bad(rows) == [(1, -5), (2, -20)]
     assert rows("SELECT count(*) FROM bad WHERE quarantine_source.operation = 'WRITE'") == [(2,)]
@@ -316,7 +316,7 @@ def test_a_table_has_so_many_expectations(spark, rows, database, fails):
         spark.sql("ALTER TABLE t ADD CONSTRAINT more EXPECT (id > 0)")
     spark.sql("INSERT INTO t SELECT id FROM range(25)")
     spark.sql(
-        "MERGE INTO t USING range(23, 26) AS s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED "
+        "MERGE INTO t USING (SELECT * FROM range(23, 26)) AS s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED "
         "THEN INSERT *"
     )
     assert _metrics(rows, "t")["numViolations.c23"] == 1

@@ -51,7 +51,8 @@ class Job:
     :param repeated: the number of target rows that were replaced more than once.
     :param source: the numbers of the source rows that have a match, where the rewrite notes them.
     :param source_rows: the number of source rows, where the rewrite counts them.
-    :param raw: the files as the writer described them, without those of change data.
+    :param raw: the files as the writer described them, without those of change data; those with rows for the quarantine
+        table as well.
     """
 
     written: Written
@@ -108,7 +109,7 @@ def run_job(
         repeated=tracked.repeated,
         source=BitMap64.deserialize(tracked.source),
         source_rows=answer.counted,
-        raw=[file for file in files if not is_change_file(file)],
+        raw=[*(file for file in files if not is_change_file(file)), *staged],
     )
 
 

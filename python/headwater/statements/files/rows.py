@@ -199,7 +199,8 @@ def write_rows(
         files, violations.staged = unstaged(answer.files)
     written = describe_files(target, files, data_change, has_pairs=changes)
     written.violations = violations
-    of_rows = [file for file in files if not is_change_file(file)]
+    # Numbers that rows in quarantine have are not given again.
+    of_rows = [*(file for file in files if not is_change_file(file)), *violations.staged]
     written.schema = advanced_identities(schema, identities, statistics_leaves(target), of_rows)
     return written
 
