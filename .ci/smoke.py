@@ -70,6 +70,7 @@ def work(spark: SparkSession, directory: Path) -> None:
     copy = f"COPY INTO delta.`{directory / 'loaded'}` FROM '{directory / 'landing'}' FILEFORMAT = JSON"
     assert rows(f"{copy} VALIDATE 1 ROWS") != []
     assert [rows(copy), rows(copy)] == [[(2, 2, 0)], [(0, 0, 0)]]
+    assert {"planned", "deferred"}.issuperset(row[5] for row in rows(f"MAINTAIN TABLE {table} DRY RUN"))
     define(rows, directory)
     insert(rows)
     write_frames(spark, rows)

@@ -316,8 +316,8 @@ def test_a_table_has_so_many_expectations(spark, rows, database, fails):
         spark.sql("ALTER TABLE t ADD CONSTRAINT more EXPECT (id > 0)")
     spark.sql("INSERT INTO t SELECT id FROM range(25)")
     spark.sql(
-        "MERGE INTO t USING (SELECT * FROM range(23, 26)) AS s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED "
-        "THEN INSERT *"
+        "MERGE INTO t USING (SELECT * FROM range(23, 26)) AS s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
     )
     assert _metrics(rows, "t")["numViolations.c23"] == 1
     assert rows("SELECT count(*) FROM t") == [(26,)]

@@ -1,4 +1,5 @@
 import json
+import re
 from types import SimpleNamespace
 from typing import cast
 
@@ -6,6 +7,7 @@ import pytest
 
 from headwater.basics.errors import HeadwaterError
 from headwater.bridge.statement import Statement
+from headwater.sql import marked_schemas, scripts
 from headwater.sql.tokens import at_markers
 from support.requests import called
 
@@ -282,6 +284,59 @@ def test_what_is_repaired(text, table, dry_run):
 def test_fsck_says_how_it_is_written(rest):
     with pytest.raises(HeadwaterError, match=r"FSCK is written FSCK REPAIR TABLE t \[DRY RUN\]"):
         parsed(f"FSCK REPAIR TABLE t {rest}")
+
+
+@pytest.mark.parametrize(
+    ("text", "table", "arguments"),
+    [
+        ("MAINTAIN TABLE t", "t", {}),
+        ("maintain table a.`b c` dry run;", "a.`b c`", {}),
+        ("MAINTAIN TABLE '/a b' FORCE", "'/a b'", {"force": True}),
+        ("MAINTAIN TABLE force FORCE BUDGET 5 MINUTES", "force", {"force": True, "budget": "5", "unit": 60}),
+        ("MAINTAIN TABLE t BUDGET 1 + f(2) HOUR", "t", {"budget": "1 + f(2)", "unit": 3600}),
+        ("MAINTAIN TABLE t ONLY (optimize, cluster   by)", "t", {"only": ["OPTIMIZE", "CLUSTER BY"]}),
+        (
+            "MAINTAIN TABLE IDENTIFIER(:t) CHOOSE CLUSTERING DRY RUN BUDGET 9 SECONDS",
+            "IDENTIFIER(:t)",
+            {"choosesClustering": True, "budget": "9", "unit": 1},
+        ),
+    ],
+)
+def test_what_is_maintained(text, table, arguments):
+    found = parsed(text)
+    is_dry = "dry run" in text.lower()
+    assert found["command"] == ("maintain_table_dry_run" if is_dry else "maintain_table")
+    assert (found["table"], found["arguments"], found["mayCommit"]) == (table, arguments, not is_dry)
+
+
+@pytest.mark.parametrize(
+    ("rest", "why"),
+    [
+        ("BUDGET MINUTES", "BUDGET MINUTES"),
+        ("BUDGET 5", "'BUDGET 5' is not part of it"),
+        ("FORCE FORCE", "'FORCE' is there twice"),
+        ("DRY RUN DRY RUN", "'DRY RUN' is not part of it"),
+        ("ONLY (FSCK)", "not 'FSCK'"),
+        ("ONLY (OPTIMIZE", "is not part of it"),
+        ("ONLY ()", "ONLY takes OPTIMIZE"),
+        ("WHERE a = 1", "is not part of it"),
+    ],
+)
+def test_maintain_says_how_it_is_written(rest, why):
+    with pytest.raises(HeadwaterError, match=re.escape(why)):
+        parsed(f"MAINTAIN TABLE t {rest}")
+
+
+@pytest.mark.parametrize(("word", "mark"), [("ENABLE", "ENABLE"), ("disable", "DISABLE"), ("INHERIT", None)])
+def test_tables_and_schemas_are_marked(word, mark):
+    found = parsed(f"ALTER TABLE a.b {word} PREDICTIVE OPTIMIZATION")
+    assert (found["command"], found["table"], found["arguments"]) == ("mark_table", "a.b", {"mark": mark})
+    text = f"ALTER DATABASE `a b` {word} PREDICTIVE OPTIMIZATION"
+    expected = f"ALTER DATABASE `a b` SET DBPROPERTIES ('headwater.predictiveOptimization' = '{word.upper()}')"
+    assert marked_schemas.for_spark(text) == expected
+    assert scripts.for_spark(f"BEGIN {text}; END") == f"BEGIN {expected}; END"
+    for other in (f"{text} x", "ALTER SCHEMA s SET DBPROPERTIES ('a' = 'b')", "ALTER SCHEMA", "'no end"):
+        assert marked_schemas.for_spark(other) is None
 
 
 @pytest.mark.parametrize(

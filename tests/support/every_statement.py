@@ -180,6 +180,9 @@ BY_PATH: dict[str, tuple[str, Request]] = {
     "vacuum": ("vacuum", {"name": "t", "arguments": {}}),
     "fsck dry run": ("fsck", {"name": "t", "arguments": {"dryRun": True}}),
     "fsck": ("fsck", {"name": "t", "arguments": {}}),
+    "maintain dry run": ("maintain_table_dry_run", {"name": "t", "arguments": {}}),
+    "maintain": ("maintain_table", {"name": "t", "arguments": {}}),
+    "mark": ("mark_table", {"name": "t", "arguments": {"mark": "ENABLE"}}),
     "generate": ("generate", {"name": "t", "arguments": {"mode": "symlink_format_manifest"}}),
     "set property": ("alter_table", {"name": "t", "changes": [{"kind": "set_property", "key": "k", "value": "v"}]}),
     "track rows": (

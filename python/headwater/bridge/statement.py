@@ -154,6 +154,8 @@ class Statement:
         self.user = settings.user
         self.spark_version = settings.spark_version
         self.title, self._step, self._steps = title, "", 1
+        #: Whether the statement has more to do after each of its commits, so that none of them is its last.
+        self.goes_on = False
 
     def step(self, what: str, number: int = 1, of: int = 1) -> None:
         """Say what the jobs that come are for: ``find matching rows``, which is step 2 of 3."""

@@ -33,7 +33,8 @@ _PASS_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_opti
 _PASS_ON_BUT_HELP = {**_PASS_ON, "help_option_names": ["--help"]}
 
 # The panels of the help.
-_TABLES, _SPARK, _SETUP = "Look at a table, without Spark", "Run Spark", "Set up"
+_TABLES, _MAINTAIN = "Look at a table, without Spark", "Maintain tables"
+_SPARK, _SETUP = "Run Spark", "Set up"
 
 _PathArgument = Annotated[
     str, typer.Argument(help="The folder of a table, or its URI (s3://bucket/table) in a store of pyarrow or fsspec.")
@@ -266,6 +267,77 @@ def _point(version: int | None, timestamp: str | None) -> tuple[int | None, str 
     if version is not None and timestamp is not None:
         raise typer.BadParameter("give --version or --timestamp, not both")
     return version, timestamp
+
+
+@app.command(rich_help_panel=_MAINTAIN)
+def maintain(
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="PATH|NAME...",
+            help="Tables, by path or name. A name of a schema or catalog means its tables with ENABLE PREDICTIVE "
+            "OPTIMIZATION.",
+        ),
+    ] = None,
+    *,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All tables of the current catalog with ENABLE PREDICTIVE OPTIMIZATION.")
+    ] = False,
+    budget: Annotated[
+        str | None, typer.Option(help="The time for a round, such as 10m: no action begins that would not end in it.")
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only this action: optimize, reorg, analyze, checkpoint, vacuum or 'cluster by'. May repeat."
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be done. For paths, this starts no Spark.")
+    ] = False,
+    every: Annotated[
+        str | None, typer.Option(help="Begin a round each so often, such as 1h, until SIGTERM; a line for each round.")
+    ] = None,
+    choose_clustering: Annotated[
+        bool, typer.Option("--choose-clustering", help="Set the clustering columns that are proposed.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also maintain tables that say DISABLE PREDICTIVE OPTIMIZATION.")
+    ] = False,
+    conf: Annotated[list[str] | None, typer.Option(help="A setting of Spark, as NAME=VALUE. May be repeated.")] = None,
+    master: Annotated[str | None, typer.Option(help="Where Spark runs its tasks. Default: as Spark is set up.")] = None,
+    remote: Annotated[
+        str | None, typer.Option(help="Use the Spark Connect server at this address (sc://host:port) instead.")
+    ] = None,
+    as_json: _Json = False,
+) -> None:
+    """Do what health advises: OPTIMIZE, REORG, ANALYZE, checkpoint and VACUUM, worst first, while others write.
+
+    Exit code 0: done, or told to end by SIGTERM; 1: an action failed, or a table could not be opened.
+    """
+    from headwater.cli.maintain import Asked, run, seconds_of
+    from headwater.sql.grammar.maintain import ACTIONS
+
+    if bool(targets) == everything:
+        raise typer.BadParameter("name tables, a schema or a catalog, or give --all")
+    if every is not None and dry_run:
+        raise typer.BadParameter("--dry-run shows one round: leave out --every")
+    actions = [each.upper() for each in only or ()]
+    if unknown := [each for each in actions if each not in ACTIONS]:
+        raise typer.BadParameter(f"--only takes {', '.join(ACTIONS)}, not {unknown[0]}")
+    confs = dict(each.partition("=")[::2] for each in conf or ())
+    if any("=" not in each for each in conf or ()):
+        raise typer.BadParameter("--conf takes NAME=VALUE")
+    try:
+        seconds, period = (None if text is None else seconds_of(text) for text in (budget, every))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    asked = Asked(targets or [], everything, actions, seconds, choose_clustering, force)
+    if master is not None:
+        confs["spark.master"] = master
+    code = run(asked, every=period, dry_run=dry_run, as_json=as_json, confs=confs, remote=remote)
+    if code:
+        raise typer.Exit(code)
 
 
 @app.command(rich_help_panel=_SETUP)

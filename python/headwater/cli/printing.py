@@ -76,9 +76,9 @@ def pairs(values: Mapping[str, Any], title: str | None = None) -> Table:
     return made
 
 
-def print_json(value: Any) -> None:
+def print_json(value: Any, *, on_one_line: bool = False) -> None:
     """A value as JSON on standard output."""
-    text = json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(_plain(value), indent=None if on_one_line else 2, ensure_ascii=False, allow_nan=False)
     # Lone surrogates, as of a file name that is no UTF-8, become the escapes that JSON has for them.
     data = f"{text}\n".encode("utf-8", "backslashreplace")
     sys.stdout.flush()

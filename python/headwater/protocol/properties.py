@@ -350,6 +350,8 @@ UNIVERSAL_FORMATS = _text("delta.universalFormat.enabledFormats")
 #: Before the name of a format and a property that its metadata shall have.
 UNIVERSAL_CONFIG_PREFIX = "delta.universalFormat.config."
 PARTITION_COLUMNS_IN_FILES = _boolean("delta.writePartitionColumnsToParquet", None)
+#: Whether scheduled maintenance takes the table; without it, what its schema says counts.
+PREDICTIVE_OPTIMIZATION = _choice("headwater.predictiveOptimization", None, "ENABLE", "DISABLE")
 
 _UNUSED: tuple[Property[Any], ...] = (
     _boolean("delta.castIcebergTimeType", unused=_CONVERT),

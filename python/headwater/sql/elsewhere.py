@@ -61,15 +61,16 @@ _STATEMENTS = (
     _of("ALTER TABLE <table> (SET|DROP) ROW FILTER", "row filters", _RIGHTS),
     _of("ALTER TABLE <table> ALTER [COLUMN] <name> (SET|DROP) MASK", "column masks", _RIGHTS),
     _of(
-        "ALTER (TABLE|SCHEMA|DATABASE|CATALOG) <table> (ENABLE|DISABLE|INHERIT) PREDICTIVE OPTIMIZATION",
-        "predictive optimization",
-        "Set the table property delta.autoOptimize.autoCompact = true: small files are then compacted after writes. "
-        "DESCRIBE HEALTH of a table says what OPTIMIZE and VACUUM would do; schedule these.",
+        "ALTER CATALOG <table> (ENABLE|DISABLE|INHERIT) PREDICTIVE OPTIMIZATION",
+        "PREDICTIVE OPTIMIZATION of a catalog",
+        "Mark its schemas or tables: ALTER SCHEMA … or ALTER TABLE … ENABLE PREDICTIVE OPTIMIZATION. The command "
+        "headwater maintain maintains those that are marked.",
     ),
     _of(
         "ALTER TABLE <table> CLUSTER BY AUTO",
         "CLUSTER BY AUTO",
-        "Name the columns: ALTER TABLE … CLUSTER BY (…).",
+        "Name the columns: ALTER TABLE … CLUSTER BY (…). MAINTAIN TABLE … proposes columns by the predicates that "
+        "queries used; with CHOOSE CLUSTERING, it sets them.",
     ),
     _of(
         "(APPLY CHANGES INTO|AUTO CDC INTO|CREATE [OR REFRESH] FLOW <table> AS (APPLY CHANGES|AUTO CDC))",

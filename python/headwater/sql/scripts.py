@@ -7,7 +7,7 @@ Sparks parse are in words that this one takes.
 
 from __future__ import annotations
 
-from headwater.sql import expectation_clauses, grammar, older_sparks
+from headwater.sql import expectation_clauses, grammar, marked_schemas, older_sparks
 from headwater.sql.tokens import Token, literal, tokens
 
 #: What a statement of a script may follow, beside the end of another.
@@ -41,8 +41,11 @@ def for_spark(text: str, spark_version: str | None = None, *, default_is_delta: 
         if statement and grammar.parse(statement, spark_version):
             made += f"{text[written : found[at].start]}EXECUTE IMMEDIATE {literal(statement)}"
             written = found[end - 1].end
-        elif statement and (older := older_sparks.for_spark(statement, spark_version)) is not None:
-            made += f"{text[written : found[at].start]}{older}"
+        elif statement and (
+            (other := marked_schemas.for_spark(statement) or older_sparks.for_spark(statement, spark_version))
+            is not None
+        ):
+            made += f"{text[written : found[at].start]}{other}"
             written = found[end - 1].end
     return made + text[written:] if made else None
 

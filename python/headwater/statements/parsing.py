@@ -12,7 +12,17 @@ from headwater.bridge.messages.define import ParameterMarkersRequest, ParsedStat
 from headwater.bridge.messages.failures import NotParsedRequest
 from headwater.bridge.statement import Statement
 from headwater.protocol.types import schema_string
-from headwater.sql import described, elsewhere, expectation_clauses, grammar, key_clauses, older_sparks, scripts, tokens
+from headwater.sql import (
+    described,
+    elsewhere,
+    expectation_clauses,
+    grammar,
+    key_clauses,
+    marked_schemas,
+    older_sparks,
+    scripts,
+    tokens,
+)
 from headwater.sql.grammar.transactions import ATOMIC
 from headwater.statements.calls import CALLS, reads
 
@@ -58,6 +68,8 @@ def not_parsed(request: NotParsedRequest, statement: Statement) -> str | None:
     text = expectation_clauses.for_spark(text, default_is_delta=is_delta) or text
     if (older := older_sparks.for_spark(text, statement.spark_version)) is not None:
         return older
+    if (marked := marked_schemas.for_spark(text)) is not None:
+        return marked
     key_clauses.refuse_enforced(text)
     if (with_columns := key_clauses.for_spark(text)) is not None:
         return with_columns

@@ -71,7 +71,7 @@ class _Pending:
             return _Task(_CHECKSUM, snapshot, partial(_checksum, transaction_id=transaction_id))
         if self.checkpoint is not None:
             snapshot, self.checkpoint = self.checkpoint, None
-            return _Task("checkpoint", snapshot, partial(_checkpoint, layout=self.layout))
+            return _Task("checkpoint", snapshot, partial(checkpoint, layout=self.layout))
         if self.compaction is not None:
             snapshot, self.compaction = self.compaction, None
             return _Task("compacted log", snapshot, write_compaction)
@@ -208,8 +208,12 @@ def _convert(snapshot: Snapshot) -> None:
     registration.schedule(snapshot)
 
 
-def _checkpoint(snapshot: Snapshot, layout: Layout | None) -> None:
-    """Write a checkpoint, and clean up the log once for each start of its retention (a day)."""
+def checkpoint(snapshot: Snapshot, layout: Layout | None) -> None:
+    """Write a checkpoint, and clean up the log once for each start of its retention (a day).
+
+    :param snapshot: as :func:`~headwater.transaction.same_table.writing_to_same_table` gives it; of a version that is
+        published.
+    """
     write_checkpoint(snapshot, layout=layout)
     counts.count("checkpoints")
     start = retention_start(snapshot, clock.milliseconds())

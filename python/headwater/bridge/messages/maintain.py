@@ -1,5 +1,5 @@
-"""Messages of maintenance statements: OPTIMIZE, REORG, GENERATE, ANALYZE, RESTORE, VACUUM, FSCK REPAIR TABLE and
-DESCRIBE HEALTH.
+"""Messages of maintenance statements: OPTIMIZE, REORG, GENERATE, ANALYZE, RESTORE, VACUUM, FSCK REPAIR TABLE, DESCRIBE
+HEALTH, MAINTAIN TABLE and ALTER TABLE … PREDICTIVE OPTIMIZATION.
 """
 
 from __future__ import annotations
@@ -156,3 +156,44 @@ class FsckRequest(ParsedChangeRequest, kw_only=True):
     """FSCK REPAIR TABLE."""
 
     arguments: FsckArguments
+
+
+class MaintainArguments(PassedOn, kw_only=True):
+    """What MAINTAIN TABLE is asked, with or without DRY RUN.
+
+    :param only: the actions that may be done, as the report names them; empty for all.
+    :param budget: the number of BUDGET, Spark SQL; None without a limit.
+    :param unit: the seconds that BUDGET's unit has.
+    :param chooses_clustering: whether the table gets the clustering columns that are proposed.
+    :param force: whether a table is maintained that says DISABLE.
+    """
+
+    only: list[str] = []
+    budget: str | None = None
+    unit: int = 1
+    chooses_clustering: bool = False
+    force: bool = False
+
+
+class MaintainTableRequest(ParsedChangeRequest, kw_only=True):
+    """MAINTAIN TABLE."""
+
+    arguments: MaintainArguments
+
+
+class MaintainTableDryRunRequest(ParsedStatementRequest, kw_only=True):
+    """MAINTAIN TABLE … DRY RUN."""
+
+    arguments: MaintainArguments
+
+
+class MarkTableArguments(PassedOn, kw_only=True):
+    """What ALTER TABLE … PREDICTIVE OPTIMIZATION sets: ``ENABLE`` or ``DISABLE``; None for INHERIT."""
+
+    mark: str | None = None
+
+
+class MarkTableRequest(ParsedChangeRequest, kw_only=True):
+    """ALTER TABLE … {ENABLE | DISABLE | INHERIT} PREDICTIVE OPTIMIZATION."""
+
+    arguments: MarkTableArguments

@@ -19,6 +19,7 @@ from headwater.sql.grammar import (
     describe,
     fsck,
     generate,
+    maintain,
     optimize,
     reorg,
     restore,
@@ -57,6 +58,7 @@ GRAMMARS: Mapping[str, Grammar] = {
     "clone": Grammar(clone.parse),
     "vacuum": Grammar(vacuum.parse),
     "fsck": Grammar(fsck.parse),
+    "maintain": Grammar(maintain.parse),
     "constraints": Grammar(alter.parse_constraints, until=WITH_CONSTRAINTS),
 }
 

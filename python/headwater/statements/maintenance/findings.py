@@ -26,6 +26,7 @@ _STATEMENTS = {
     "deletedRows": "REORG TABLE {} APPLY (PURGE)",
     "statistics": "ANALYZE TABLE {} COMPUTE DELTA STATISTICS",
     "vacuum": "VACUUM {}",
+    "checkpoint": "MAINTAIN TABLE {} ONLY (CHECKPOINT)",
     "missingFiles": "FSCK REPAIR TABLE {} DRY RUN",
 }
 
@@ -145,7 +146,7 @@ def _checkpoints(sections: _Sections, table: str) -> Iterator[Finding]:
     since = sections["log"]["commitsSinceLastCheckpoint"]
     if since >= _MANY_COMMITS_WITHOUT_CHECKPOINT:
         text = f"{since:,} commits have no checkpoint after them, and every reader that opens the table reads them all."
-        yield Finding("warning", "checkpoint", f"{text} The next commit by Headwater to {table} writes one.")
+        yield Finding("warning", "checkpoint", f"{text} {statement('checkpoint', table)} writes one.")
 
 
 def _iceberg(sections: _Sections, table: str) -> Iterator[Finding]:

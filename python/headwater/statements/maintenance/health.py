@@ -99,10 +99,13 @@ def value_text(value: int | float | str | list[str] | None) -> str | None:
     return ", ".join(value) if isinstance(value, list) else None if value is None else str(value)
 
 
-def health(snapshot: Snapshot, settings: Settings, conditions: Sequence[str] = ()) -> list[Fact]:
+def health(
+    snapshot: Snapshot, settings: Settings, conditions: Sequence[str] = (), *, has_depths: bool = True
+) -> list[Fact]:
     """The facts of a snapshot, section by section.
 
     :param conditions: predicates as SQL text, each of which gets a subject of the section ``skipping``.
+    :param has_depths: whether the section ``depth`` is among them, which takes longest and no finding rests on.
     :raises HeadwaterError: ``DELTA_MISSING_COMMIT_TIMESTAMP``.
     """
     now = clock.milliseconds()
@@ -113,7 +116,7 @@ def health(snapshot: Snapshot, settings: Settings, conditions: Sequence[str] = (
     facts.append(Fact("files", None, "missingFiles", _missing(snapshot)))
     facts += [Fact("rows", None, name, value) for name, value in _rows(snapshot, files).items()]
     facts += [Fact("clustering", None, name, value) for name, value in clustering_figures(snapshot, files).items()]
-    for path, depth in depths(snapshot, columns_with_bounds(snapshot)).items():
+    for path, depth in depths(snapshot, columns_with_bounds(snapshot) if has_depths else []).items():
         subject = format_name(path)
         facts.append(Fact("depth", subject, "average", depth.average))
         facts.append(Fact("depth", subject, "maximum", depth.maximum))

@@ -10,6 +10,7 @@ it began; a DELETE, UPDATE or MERGE at the same time neither fails nor makes it 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ from headwater.protocol.types import ArrayType, MapType, PrimitiveType, StructTy
 from headwater.statements.calls import own_statement
 from headwater.statements.files.bins import Bin, batches
 from headwater.statements.files.rows import Target
+from headwater.statements.maintenance.budget import UNLIMITED, Budget
 from headwater.statements.maintenance.file_rewrites import metrics_of
 from headwater.statements.maintenance.layouts import Choice, Layout, layout_of
 from headwater.statements.maintenance.partition_conditions import files_in_partitions
@@ -148,8 +150,10 @@ class Run:
 
     operation = "OPTIMIZE"
 
-    def __init__(self, request: OptimizeRequest, statement: Statement) -> None:
-        self._request, self._statement = request, statement
+    def __init__(self, request: OptimizeRequest, statement: Statement, budget: Budget = UNLIMITED) -> None:
+        self._request, self._statement, self._budget = request, statement, budget
+        #: What the budget left undone: bytes of the batch that did not begin; 0 if all was done.
+        self.cut_at = 0
         self._began = clock.milliseconds()
         snapshot = open_snapshot(request.table, statement)
         check_allowed(snapshot, Maintenance.DATA_REORGANIZATION, self.operation, request.name)
@@ -192,7 +196,9 @@ class Run:
     def to_the_end(self) -> CommitAnswer:
         """Write batch by batch until nothing is left to do."""
         table, statement = self._request.table, self._statement
-        while run_again_after_losses(table, statement, self.next_batch, waits_for_others=False, discards=False):
+        while run_again_after_losses(
+            table, statement, self.next_batch, waits_for_others=False, discards=False, within=self._budget.left
+        ):
             statement.check_cancelled()
         return CommitAnswer(version=self.version, rows=[self.answer()])
 
@@ -200,8 +206,13 @@ class Run:
         """Write one batch again; False if nothing is left to do."""
         request, statement = self._request, self._statement
         snapshot, choice = self._chosen()
-        batch = next(batches(choice.bins, self._layout.settings.batch_size), None)
+        most = self._budget.batch_bytes(self._path, self._layout.settings.batch_size)
+        batch = next(batches(choice.bins, most), None)
         if batch is None:
+            return False
+        size, began = sum(each.size for each in batch), time.monotonic()
+        if not self._budget.allows_rewrite(self._path, size):
+            self.cut_at = size
             return False
         txn = transaction(request.table, statement, snapshot)
         self._show(choice, batch)
@@ -211,6 +222,7 @@ class Run:
         done = commit(txn, statement, Provenance(self.operation, self.parameters(), _metrics(copies)), is_last=False)
         self._note(done.version, copies, txn.moved)
         txn.delete_given_up()
+        self._budget.note_rewrite(self._path, size, time.monotonic() - began)
         return True
 
     def _chosen(self) -> tuple[Snapshot, Choice]:

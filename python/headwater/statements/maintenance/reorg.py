@@ -20,6 +20,7 @@ from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
 from headwater.statements.calls import own_statement
 from headwater.statements.files.bins import pack_where_they_lie
+from headwater.statements.maintenance.budget import UNLIMITED, Budget
 from headwater.statements.maintenance.file_rewrites import DroppedColumns
 from headwater.statements.maintenance.layouts import Choice, Compaction, Layout, Settings
 from headwater.statements.maintenance.optimize import OPTIMIZE_SCHEMA, Run
@@ -35,17 +36,17 @@ def reorg(request: ReorgRequest, statement: Statement) -> CommitAnswer:
     """
     arguments = OptimizeArguments(where=request.arguments.where)
     work = OptimizeRequest(table=request.table, name=request.name, arguments=arguments)
-    return _Purge(work, statement).to_the_end()
+    return Purge(work, statement).to_the_end()
 
 
-class _Purge(Run):
+class Purge(Run):
     """One run of REORG … APPLY (PURGE)."""
 
     operation = "REORG"
 
-    def __init__(self, request: OptimizeRequest, statement: Statement) -> None:
+    def __init__(self, request: OptimizeRequest, statement: Statement, budget: Budget = UNLIMITED) -> None:
         self._dropped = DroppedColumns()
-        super().__init__(request, statement)
+        super().__init__(request, statement, budget)
 
     def layout(self, snapshot: Snapshot) -> Layout:
         """Every table can be purged."""

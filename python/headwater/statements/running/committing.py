@@ -79,7 +79,7 @@ def transaction(table: str, statement: Statement, snapshot: Snapshot | None) -> 
 
 def for_session(txn: Transaction, statement: Statement) -> Transaction:
     """The transaction, with what it takes from the statement's session."""
-    txn.checkpoint_layout = _checkpoint_layout(statement)
+    txn.checkpoint_layout = checkpoint_layout(statement)
     txn.parse_condition = lambda sql, schema: _row_predicate(statement, sql, schema)
     return txn
 
@@ -94,7 +94,7 @@ def _row_predicate(statement: Statement, sql: str, schema: str) -> Predicate | N
     return None if condition.columns is None else condition.predicate
 
 
-def _checkpoint_layout(statement: Statement) -> Layout:
+def checkpoint_layout(statement: Statement) -> Layout:
     """What the session asks of checkpoints; invalid values are ignored, because maintenance never fails."""
     is_json = CHECKPOINT_FORMAT.of(statement) == "json"
     return Layout(CHECKPOINT_PART_SIZE.of(statement), "json" if is_json else "parquet")
@@ -120,6 +120,7 @@ def commit(
     :param is_last: whether the statement is done with it. Spark's side is not told of the commits before: where this
         process dies after one of them, the statement runs again from its beginning.
     """
+    is_last = is_last and not statement.goes_on
     if application is not None:
         txn.set_transaction(application.id, application.version)
     answered = None if counts is None else list(counts)

@@ -14,6 +14,7 @@ the beginning with a new snapshot and a new cache (:func:`run_again_after_lost_r
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Container, Sequence
 from typing import TypeVar
@@ -59,6 +60,7 @@ def run_again_after_losses(
     waits_for_others: bool | Callable[[], bool] = True,
     discards: bool = True,
     retried: Container[str] = RETRIED,
+    within: float = math.inf,
 ) -> T:
     """Make an attempt; after a conflict with another writer the next, until the deadline. Statements of this process
     that lost run one after the other.
@@ -68,10 +70,11 @@ def run_again_after_losses(
         seldom makes others lose, or loses. A function is only called if there are such statements.
     :param retried: the conflicts after which the next attempt may succeed.
     :param discards: whether what a lost attempt has written is deleted; False if the attempt itself sees to it.
+    :param within: seconds after which no attempt begins, where that is sooner than the setting's.
     :raises HeadwaterError: the last conflict, once ``spark.headwater.dml.retrySeconds`` have passed.
     """
     began = time.monotonic()
-    deadline = began + RETRY_SECONDS.of(statement)
+    deadline = began + min(RETRY_SECONDS.of(statement), within)
     queue = queue_of(locate(table, statement).path)
     if callable(waits_for_others):
         waits_for_others = queue.length > 0 and waits_for_others()

@@ -1,0 +1,134 @@
+"""MAINTAIN TABLE through Spark: its forms and report, what it leaves out, writers beside it, marks of tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from headwater.statements.maintenance.planning import MAINTAIN_SCHEMA
+from headwater.transaction.maintenance import wait_for_maintenance
+
+MARK = "headwater.predictiveOptimization"
+
+
+@pytest.fixture
+def path(spark, tmp_path, database):
+    """A table ``t`` of twelve small files; of the last, every row but one is deleted."""
+    path = tmp_path / "a t"
+    spark.sql(
+        f"CREATE TABLE t (id BIGINT, v INT) USING delta LOCATION '{path}' TBLPROPERTIES "
+        "('delta.enableDeletionVectors' = 'true', 'delta.checkpointInterval' = '1000')"
+    )
+    spark.range(0, 1200, 1, 12).selectExpr("id", "0 AS v").write.format("delta").mode("append").saveAsTable("t")
+    spark.sql("DELETE FROM t WHERE id > 1100")
+    return path
+
+
+def outcomes(spark, text):
+    return {row.action: row.outcome for row in spark.sql(text).collect()}
+
+
+def test_each_form_and_what_it_reports(spark, rows, path, fails):
+    for table in ("t", f"delta.`{path}`", f"'{path}'", "IDENTIFIER('t')"):
+        planned = spark.sql(f"MAINTAIN TABLE {table} DRY RUN")
+        assert planned.columns == MAINTAIN_SCHEMA.names
+        assert [(row.action, row.outcome) for row in planned.collect()] == [
+            ("OPTIMIZE", "planned"),
+            ("REORG", "planned"),
+        ]
+    assert outcomes(spark, "MAINTAIN TABLE t ONLY (VACUUM)") == {}
+    before = spark.sql("DESCRIBE HISTORY t").count()
+    optimized, purged = spark.sql("MAINTAIN TABLE t BUDGET :n MINUTES", args={"n": 10}).collect()
+    assert (optimized.action, optimized.outcome, optimized.filesBefore, optimized.filesAfter) == (
+        "OPTIMIZE",
+        "done",
+        12,
+        1,
+    )
+    assert optimized.bytesAfter < optimized.bytesBefore
+    assert optimized.seconds > 0
+    assert "12 files" in optimized.detail
+    assert (purged.action, purged.outcome) == ("REORG", "nothing to do")
+    assert spark.sql("DESCRIBE HISTORY t").count() == before + 1
+    assert rows("SELECT count(*), max(id) FROM t") == [(1101, 1100)]
+    assert rows("MAINTAIN TABLE t") == []
+    for text, says in (("BUDGET 0 HOURS", "BUDGET"), ("BUDGET 'soon' HOURS", "soon")):
+        with fails("DELTA_ILLEGAL_OPTION", says):
+            spark.sql(f"MAINTAIN TABLE t {text}")
+    spark.sql("BEGIN TRANSACTION")
+    try:
+        with fails("HEADWATER_NOT_IN_TRANSACTION"):
+            spark.sql("MAINTAIN TABLE t")
+    finally:
+        spark.sql("ROLLBACK")
+
+
+def test_a_checkpoint_statistics_and_old_files(spark, rows, path):
+    log = path / "_delta_log"
+    spark.sql("OPTIMIZE t")
+    spark.sql("INSERT INTO t VALUES (-1, 1)")
+    (data,) = rows("SELECT DISTINCT _metadata.file_name FROM t WHERE id = -1")[0]
+    newest = max(log.glob("*.json"))
+    lines = [json.loads(line) for line in newest.read_text().splitlines()]
+    for line in lines:
+        line.get("add", {}).pop("stats", None)
+    wait_for_maintenance(60)
+    newest.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    newest.with_suffix(".crc").unlink(missing_ok=True)
+    spark.sql("ALTER TABLE t SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 0 hours')")
+    found = {row.action: row for row in spark.sql("MAINTAIN TABLE t").collect()}
+    assert {name: row.outcome for name, row in found.items() if name in ("ANALYZE", "VACUUM")} == {
+        "ANALYZE": "done",
+        "VACUUM": "done",
+    }
+    assert (found["ANALYZE"].filesBefore, found["ANALYZE"].filesAfter) == (1, 0)
+    assert found["VACUUM"].filesBefore >= 12
+    assert found["VACUUM"].filesAfter <= 2
+    assert found["VACUUM"].bytesAfter < found["VACUUM"].bytesBefore
+    assert data is not None
+    assert len(list(Path(path).glob("*.parquet"))) <= 3
+    assert rows("SELECT count(*) FROM t") == [(1102,)]
+    for _ in range(100):
+        newest = max(log.glob("*.json"))
+        version = int(newest.stem) + 1
+        (log / f"{version:020}.json").write_text('{"commitInfo":{"timestamp":1,"operation":"NOTHING"}}\n')
+    (written,) = spark.sql("MAINTAIN TABLE t ONLY (CHECKPOINT)").collect()
+    assert (written.outcome, written.filesAfter) == ("done", 1)
+    assert written.filesBefore > 100
+    assert list(log.glob("*.checkpoint*.parquet"))
+    assert rows("MAINTAIN TABLE t ONLY (CHECKPOINT)") == []
+
+
+def test_a_budget_and_writers_leave_actions_out(spark, rows, path, settings):
+    """What does not fit is not begun; a long OPTIMIZE does a part of its batches."""
+    assert outcomes(spark, "MAINTAIN TABLE t BUDGET 1 SECONDS")["OPTIMIZE"] == "over budget"
+    assert spark.sql("DESCRIBE HISTORY t").count() == 3
+    with settings({"spark.databricks.delta.optimize.maxFileSize": "3000", "spark.headwater.dml.retrySeconds": "0"}):
+        (row, *_) = spark.sql("MAINTAIN TABLE t ONLY (OPTIMIZE) BUDGET 1 HOUR").collect()
+    assert (row.outcome, row.filesBefore) == ("done", 12)
+    assert 1 < row.filesAfter < 12
+    assert rows("SELECT count(*) FROM t") == [(1101,)]
+
+
+def test_marks_of_tables_and_schemas(spark, rows, path, fails, database):
+    spark.sql("ALTER TABLE t DISABLE PREDICTIVE OPTIMIZATION")
+    assert (MARK, "DISABLE") in rows("SHOW TBLPROPERTIES t")
+    (row, *_) = spark.sql("MAINTAIN TABLE t").collect()
+    assert (row.outcome, row.filesAfter) == ("skipped", None)
+    assert "FORCE" in row.detail
+    assert outcomes(spark, "MAINTAIN TABLE t FORCE DRY RUN")["OPTIMIZE"] == "planned"
+    spark.sql("BEGIN ALTER TABLE IDENTIFIER('t') ENABLE PREDICTIVE OPTIMIZATION; END")
+    assert (MARK, "ENABLE") in rows("SHOW TBLPROPERTIES t")
+    assert outcomes(spark, "MAINTAIN TABLE t DRY RUN")["OPTIMIZE"] == "planned"
+    spark.sql("ALTER TABLE t INHERIT PREDICTIVE OPTIMIZATION")
+    assert MARK not in dict(rows("SHOW TBLPROPERTIES t"))
+    spark.sql("ALTER TABLE t INHERIT PREDICTIVE OPTIMIZATION")
+    (schema,) = rows("SELECT current_schema()")[0]
+    spark.sql(f"ALTER SCHEMA {schema} ENABLE PREDICTIVE OPTIMIZATION")
+    assert f"({MARK},ENABLE)" in str(rows(f"DESCRIBE SCHEMA EXTENDED {schema}"))
+    with fails("DELTA_OPERATION_NOT_ALLOWED", "ALTER SCHEMA"):
+        spark.sql("ALTER CATALOG spark_catalog ENABLE PREDICTIVE OPTIMIZATION")
+    with fails("DELTA_INVALID_PROPERTY_VALUE", "ENABLE or DISABLE"):
+        spark.sql(f"ALTER TABLE t SET TBLPROPERTIES ('{MARK}' = 'maybe')")
