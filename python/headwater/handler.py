@@ -38,11 +38,14 @@ def _handlers() -> Mapping[str, Handler[Any]]:
 
 
 def _finish(seconds: float) -> None:
-    """Wait for post-commit maintenance, and for hooks that hear of commits, if any was begun."""
+    """Write what was counted of predicates; wait for post-commit maintenance, and for hooks that hear of commits."""
     began = time.monotonic()
     maintenance = sys.modules.get("headwater.transaction.maintenance")
     if maintenance is not None:
         maintenance.wait_for_maintenance(seconds)
+    predicates = sys.modules.get("headwater.statements.maintenance.predicate_use")
+    if predicates is not None:
+        predicates.finish()
     hooks = sys.modules.get("headwater.statements.running.hooks")
     if hooks is not None:
         hooks.wait_for_hooks(seconds - (time.monotonic() - began))

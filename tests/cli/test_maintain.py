@@ -158,7 +158,8 @@ def test_a_round_ends_between_two_actions():
 
 
 def test_rounds_go_on_after_a_failure_until_a_signal_with_a_line_each(capsys):
-    stop, ended = Stop(), []
+    stop = Stop()
+    ended: list[int] = []
 
     def work():
         ended.append(len(ended))

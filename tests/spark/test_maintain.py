@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ def path(spark, tmp_path, database):
         f"CREATE TABLE t (id BIGINT, v INT) USING delta LOCATION '{path}' TBLPROPERTIES "
         "('delta.enableDeletionVectors' = 'true', 'delta.checkpointInterval' = '1000')"
     )
-    spark.range(0, 1200, 1, 12).selectExpr("id", "0 AS v").write.format("delta").mode("append").saveAsTable("t")
+    spark.range(0, 1200, 1, 12).selectExpr("id", "CAST(id % 100 AS INT) AS v").write.format("delta").mode("append").saveAsTable("t")
     spark.sql("DELETE FROM t WHERE id > 1100")
     return path
 
@@ -132,3 +133,22 @@ def test_marks_of_tables_and_schemas(spark, rows, path, fails, database):
         spark.sql("ALTER CATALOG spark_catalog ENABLE PREDICTIVE OPTIMIZATION")
     with fails("DELTA_INVALID_PROPERTY_VALUE", "ENABLE or DISABLE"):
         spark.sql(f"ALTER TABLE t SET TBLPROPERTIES ('{MARK}' = 'maybe')")
+
+
+def test_columns_that_queries_filter_by_are_proposed_and_chosen(spark, rows, path, settings):
+    spark.sql("CREATE TABLE source AS SELECT 5 AS v, 1 AS id")
+    with settings({"spark.databricks.delta.optimize.maxFileSize": "1000"}):
+        rows(" UNION ALL ".join(f"SELECT count(id) FROM t WHERE v = {number}" for number in range(20)))
+        spark.sql("MERGE INTO t USING source AS s ON t.v = s.v WHEN MATCHED THEN UPDATE SET id = s.id")
+        rows("SELECT t.id FROM t JOIN source AS s ON t.v = s.v")
+        (proposed,) = spark.sql("MAINTAIN TABLE t ONLY (CLUSTER BY) DRY RUN").collect()
+        assert (proposed.outcome, proposed.statement[-15:]) == ("proposed", " CLUSTER BY (v)")
+        assert re.search(r"2\d of 2\d counted scans filter by v, ", proposed.reason)
+        assert outcomes(spark, "MAINTAIN TABLE t ONLY (CLUSTER BY)") == {"CLUSTER BY": "proposed"}
+        kept = "".join(file.read_text() for file in (path / "_headwater" / "predicates").iterdir())
+        assert '"path":["v"]' in kept
+        found = outcomes(spark, "MAINTAIN TABLE t CHOOSE CLUSTERING")
+    assert list(found.items())[0] == ("CLUSTER BY", "done")
+    assert found["OPTIMIZE"] == "done"
+    assert spark.sql("DESCRIBE DETAIL t").first().clusteringColumns == ["v"]
+    assert rows("SELECT count(*) FROM t") == [(1101,)]

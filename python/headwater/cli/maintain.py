@@ -31,10 +31,12 @@ from headwater.log.history import format_timestamp
 from headwater.protocol.columns import quote
 from headwater.protocol.properties import PREDICTIVE_OPTIMIZATION
 from headwater.statements.maintenance.budget import Budget
+from headwater.statements.maintenance.clustering_choice import propose
 from headwater.statements.maintenance.findings import LEVELS, by_path
 from headwater.statements.maintenance.health import by_section, health
 from headwater.statements.maintenance.layouts import Settings
 from headwater.statements.maintenance.planning import (
+    CLUSTER_BY,
     DONE,
     FAILED,
     LOST,
@@ -43,8 +45,10 @@ from headwater.statements.maintenance.planning import (
     SKIPPED,
     TOO_LONG,
     plan,
+    with_proposal,
     within,
 )
+from headwater.statements.maintenance.predicate_use import uses_of
 from headwater.stores import SCHEME
 from headwater.tables.names import split_name
 
@@ -102,9 +106,13 @@ def planned_without_spark(asked: Asked) -> list[Row]:
     for target in asked.targets:
         with reached(target) as place:
             snapshot = snapshot_of(place, None, None)
-            facts = health(snapshot, Settings.of_table(snapshot.definition), has_depths=False)
+            settings = Settings.of_table(snapshot.definition)
+            facts = health(snapshot, settings, has_depths=False)
             name = by_path(place.shown)
             found = plan(by_section(facts), name, asked.only, is_local=snapshot.store.is_local)
+            proposal = propose(snapshot, uses_of(snapshot), settings.max_file_size)
+            chooses = asked.chooses_clustering and not snapshot.partition_columns
+            found = with_proposal(found, proposal, name, asked.only, chooses=chooses)
             is_disabled = snapshot.definition.get(PREDICTIVE_OPTIMIZATION) == "disable" and not asked.force
         for each in found:
             ended = within(each, budget)
@@ -115,7 +123,14 @@ def planned_without_spark(asked: Asked) -> list[Row]:
 
 
 def _worst_first(rows: Sequence[Row]) -> list[Row]:
-    return sorted(rows, key=lambda row: (row["action"] is None, LEVELS.index(row["level"]), -(row["share"] or 0)))
+    """As a plan orders them: new clustering columns first, so that OPTIMIZE uses them; what is not done last."""
+
+    def place(row: Row) -> tuple[bool, bool, int, float]:
+        is_first = row["action"] == CLUSTER_BY and row["outcome"] == PLANNED
+        is_last = row["action"] in (None, CLUSTER_BY) and not is_first
+        return is_last, not is_first, LEVELS.index(row["level"]), -(row["share"] or 0)
+
+    return sorted(rows, key=place)
 
 
 @dataclass

@@ -20,7 +20,14 @@ from py4j.protocol import Py4JJavaError
 from headwater.basics import clock
 from headwater.basics.amounts import plural, size_text
 from headwater.basics.errors import HeadwaterError, illegal_option, plain_reason
-from headwater.bridge.messages.define import AlterTableRequest, CommitAnswer, RemoveProperty, RowsAnswer, SetProperty
+from headwater.bridge.messages.define import (
+    AlterTableRequest,
+    ClusterBy,
+    CommitAnswer,
+    RemoveProperty,
+    RowsAnswer,
+    SetProperty,
+)
 from headwater.bridge.messages.maintain import (
     AnalyzeTableArguments,
     AnalyzeTableRequest,
@@ -39,12 +46,15 @@ from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.statements.calls import own_statement
 from headwater.statements.expressions import number_of
+from headwater.statements.maintenance import predicate_use
 from headwater.statements.maintenance.budget import Budget, pace_of, rewrite_seconds
+from headwater.statements.maintenance.clustering_choice import propose
 from headwater.statements.maintenance.compute_statistics import analyze_table
 from headwater.statements.maintenance.health import by_section, health, vacuum_figures, whole_log
 from headwater.statements.maintenance.layouts import Settings
 from headwater.statements.maintenance.optimize import Run
 from headwater.statements.maintenance.planning import (
+    CLUSTER_BY,
     DONE,
     FAILED,
     LOST,
@@ -57,6 +67,7 @@ from headwater.statements.maintenance.planning import (
     Action,
     over_budget,
     plan,
+    with_proposal,
     within,
 )
 from headwater.statements.maintenance.reorg import Purge
@@ -82,13 +93,20 @@ _AnyRequest = MaintainTableRequest | MaintainTableDryRunRequest
 def maintain_table(request: MaintainTableRequest, statement: Statement) -> CommitAnswer:
     """Maintain a table; a row of :data:`~headwater.statements.maintenance.planning.MAINTAIN_SCHEMA` for each action.
 
-    :raises HeadwaterError: ``DELTA_ILLEGAL_OPTION`` for a budget that is not above 0; those of opening a table to write
-        it.
+    :raises HeadwaterError: ``DELTA_ILLEGAL_OPTION`` for a budget that is not above 0, those of opening a table and of
+        :func:`~headwater.statements.running.committing.check_target`.
     """
     statement.goes_on = True
     run = _Run(request, statement)
     check_target(request.table, statement, run.snapshot)
-    done = [run.carried_out(each) for each in run.plan()]
+    done: list[Action] = []
+    actions = run.plan()
+    if actions and actions[0].kind == CLUSTER_BY and actions[0].outcome == PLANNED:
+        # What OPTIMIZE has to do follows from it.
+        done, actions = [run.carried_out(actions[0])], run.plan()
+    done += [run.carried_out(each) for each in actions if each.kind != CLUSTER_BY or not done]
+    if not run.is_disabled:
+        predicate_use.tidy(run.snapshot)
     version = open_snapshot(request.table, statement).version
     return CommitAnswer(version=version, rows=[each.row() for each in done])
 
@@ -116,11 +134,19 @@ class _Run:
         self.budget = Budget(_seconds(request, statement))
         self.snapshot = open_snapshot(request.table, statement)
 
+    @property
+    def is_disabled(self) -> bool:
+        """Whether the table says DISABLE, and the statement does not say FORCE."""
+        mark = self.snapshot.definition.get(properties.PREDICTIVE_OPTIMIZATION)
+        return mark == "disable" and not self._request.arguments.force
+
     def plan(self) -> list[Action]:
-        """The actions, the worst first."""
-        snapshot, statement, asked = self.snapshot, self._statement, self._request.arguments
+        """The actions, the worst first, for the newest version."""
+        self.snapshot = snapshot = self._newest()
+        statement, asked = self._statement, self._request.arguments
         statement.step("plan the maintenance")
-        facts = health(snapshot, Settings.of(statement, snapshot.definition), has_depths=False)
+        settings = Settings.of(statement, snapshot.definition)
+        facts = health(snapshot, settings, has_depths=False)
         found = plan(
             by_section(facts),
             self._request.name,
@@ -128,7 +154,11 @@ class _Run:
             pace=pace_of(snapshot.table_path),
             is_local=snapshot.store.is_local,
         )
-        if asked.force or snapshot.definition.get(properties.PREDICTIVE_OPTIMIZATION) != "disable":
+        proposal = propose(snapshot, predicate_use.uses_of(snapshot), settings.max_file_size)
+        # Of a partitioned table, CLUSTER BY writes all rows again in one commit: a person decides that.
+        chooses = asked.chooses_clustering and not snapshot.partition_columns
+        found = with_proposal(found, proposal, self._request.name, asked.only, chooses=chooses)
+        if not self.is_disabled:
             return found
         why = "the table says DISABLE PREDICTIVE OPTIMIZATION; FORCE maintains it once"
         return [each.ended(SKIPPED, why) if each.outcome == PLANNED else each for each in found]
@@ -216,6 +246,18 @@ class _Run:
         left = vacuum_figures(snapshot, whole_log(snapshot)[0], clock.milliseconds())
         return action.ended(DONE, after=(left["filesDeleted"], left["bytesDeleted"]))
 
+    def cluster(self, action: Action) -> Action:
+        """ALTER TABLE … CLUSTER BY the columns that are proposed."""
+        snapshot = self._newest()
+        settings = Settings.of(self._statement, snapshot.definition)
+        proposal = propose(snapshot, predicate_use.uses_of(snapshot), settings.max_file_size)
+        if proposal is None:
+            return action.ended(NOTHING)
+        change = ClusterBy(columns=[list(path) for path in proposal.columns])
+        request = AlterTableRequest(table=self._request.table, name=self._request.name, changes=[change])
+        alter_table(request, self._statement)
+        return action.ended(DONE, "OPTIMIZE lays the files out by it")
+
     def _newest(self) -> Snapshot:
         return open_snapshot(self._request.table, self._statement)
 
@@ -226,6 +268,7 @@ _DO: dict[str, Callable[[_Run, Action], Action]] = {
     "ANALYZE": _Run.analyze,
     "CHECKPOINT": _Run.checkpoint,
     "VACUUM": _Run.vacuum,
+    CLUSTER_BY: _Run.cluster,
 }
 
 

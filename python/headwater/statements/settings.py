@@ -426,6 +426,11 @@ LARGEST_CUBE = _whole(
 ZORDER_CHECKS_STATISTICS = _flag(
     f"{_DELTA}.optimize.zorder.checkStatsCollection.enabled", "true", "ZORDER BY takes only columns with statistics"
 )
+PREDICATE_USE = _flag(
+    "spark.headwater.predicateUse",
+    "true",
+    "queries count which columns they filter by, without values, so that maintenance can propose clustering columns",
+)
 _topic("Definitions of tables")
 BACKFILL_FILES = _whole(
     f"{_DELTA}.rowTracking.backfill.maxNumFilesPerCommit",

@@ -105,7 +105,7 @@ def test_what_would_not_end_in_time_does_not_begin():
     budget = Budget(1.0, lambda: now[0])
     by_kind = {each.kind: within(each, budget) for each in plan(with_(**EVERYTHING), "t", is_local=False)}
     assert by_kind["ANALYZE"].outcome == TOO_LONG
-    assert "larger budget" in by_kind["ANALYZE"].detail
+    assert "larger budget" in str(by_kind["ANALYZE"].detail)
     # In batches, a part may fit.
     assert by_kind["OPTIMIZE"].outcome == by_kind["CHECKPOINT"].outcome == PLANNED
     now[0] = 0.9

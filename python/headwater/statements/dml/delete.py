@@ -23,7 +23,7 @@ from headwater.statements.dml.ending import FileMetrics, end, note_reads
 from headwater.statements.dml.outcome import Effect, replaces_whole, steps
 from headwater.statements.dml.replacing import Replacing, plan_replacing
 from headwater.statements.dml.request import Clause, DmlRequest
-from headwater.statements.dml.scan import total_bytes
+from headwater.statements.dml.scan import note_predicates, total_bytes
 from headwater.statements.files.data_footers import live_rows
 from headwater.statements.files.file_lists import physical_name
 from headwater.statements.running.committing import removals
@@ -87,6 +87,7 @@ def _plan(attempt: Attempt) -> _Plan:
     if not request.predicates:
         return _Plan(files.slice(0, 0), files)
     concerned = prune_all(snapshot, request.predicates)
+    note_predicates(attempt, files.filter(concerned))
     if not request.exact:
         return _Plan(files.slice(0, 0), files.filter(concerned))
     staying = leaves_rows(snapshot, request.predicates)

@@ -56,7 +56,7 @@ from headwater.statements.dml.outcome import (
 )
 from headwater.statements.dml.request import Clause, DmlRequest, Key
 from headwater.statements.dml.rewrite import Output, Rewrite, compose_rewrite
-from headwater.statements.dml.scan import Scan, pin_version, scan_files, total_bytes
+from headwater.statements.dml.scan import Scan, note_predicates, pin_version, scan_files, total_bytes
 from headwater.statements.dml.source_keys import SourceKeys, read_source_keys, source_keys_without_jobs, usable
 from headwater.statements.dml.strategy import SMALL_SOURCE_BYTES, Facts, Inserts, Needed, Strategy, choose
 from headwater.statements.dml.update import check_identity_unassigned
@@ -223,6 +223,7 @@ def _plan(attempt: Attempt, *, runs_jobs: bool = True) -> _Plan:
         else:
             facts = replace(facts, source_is_small=statement.plan_size(request.message.source) <= SMALL_SOURCE_BYTES)
         choice = choose(facts)
+    note_predicates(attempt, files)
     return _Plan(
         strategy=choice,
         facts=facts,

@@ -18,6 +18,7 @@ from headwater.protocol.types import PRIMITIVES, DataType, DecimalType, Primitiv
 from headwater.sql.composing import Relation
 from headwater.statements.dml.attempt import Attempt
 from headwater.statements.files.file_lists import file_list
+from headwater.statements.maintenance import predicate_use
 from headwater.statements.reads.loading import pinned_version
 from headwater.statements.settings import LATE_FILE_BYTES
 from headwater.stores import LocalStore
@@ -111,6 +112,15 @@ def _is_flat(kind: DataType) -> bool:
     if isinstance(kind, PrimitiveType):
         return kind.name in PRIMITIVES and not pa.types.is_nested(PRIMITIVES[kind.name])
     return isinstance(kind, DecimalType)
+
+
+def note_predicates(attempt: Attempt, files: pa.Table) -> None:
+    """Count what a statement finds its rows by, for proposals of clustering columns.
+
+    :param files: those that it reads.
+    """
+    keys = [key.column for key in attempt.request.keys]
+    predicate_use.note(attempt.snapshot, attempt.request.predicates, attempt.statement, total_bytes(files), keys)
 
 
 def total_bytes(files: pa.Table) -> int:

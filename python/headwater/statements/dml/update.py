@@ -25,7 +25,7 @@ from headwater.statements.dml.ending import FileMetrics, end, note_reads
 from headwater.statements.dml.outcome import Job, replaces_whole, steps
 from headwater.statements.dml.replacing import Replacing, plan_replacing
 from headwater.statements.dml.request import Clause, DmlRequest
-from headwater.statements.dml.scan import total_bytes
+from headwater.statements.dml.scan import note_predicates, total_bytes
 
 
 @call(commits=True, in_transaction=True)
@@ -109,6 +109,7 @@ def _plan(attempt: Attempt) -> _Plan:
     files = snapshot.files
     if request.predicates:
         files = files.filter(prune_all(snapshot, request.predicates))
+        note_predicates(attempt, files)
     message = request.message
     may_repeat = message.condition is not None and message.condition_deterministic and not message.runs_python
     # Files whose rows are all turned away stay as they are.

@@ -22,8 +22,11 @@ from typing import Any
 from headwater.basics.amounts import plural, seconds_text, size_text
 from headwater.protocol.types import PrimitiveType, StructType
 from headwater.statements.maintenance.budget import USUAL_PACE, Budget, rewrite_seconds
+from headwater.statements.maintenance.clustering_choice import Proposal
 from headwater.statements.maintenance.findings import LEVELS, Finding, findings, statement
 
+#: The action that sets the clustering columns of a proposal.
+CLUSTER_BY = "CLUSTER BY"
 #: The action for the findings of a name. The others are reported as advice.
 _ACTIONS = {
     "smallFiles": "OPTIMIZE",
@@ -182,6 +185,22 @@ def _action(found: Finding, sections: _Sections, table: str, pace: float, slower
         case None:
             return made.ended(ADVICE)
     return made
+
+
+def with_proposal(
+    actions: Sequence[Action], proposal: Proposal | None, table: str, only: Sequence[str] = (), *, chooses: bool = False
+) -> list[Action]:
+    """The actions with a clustering that queries would gain by.
+
+    :param chooses: whether it is to be set, which comes first, so that OPTIMIZE lays the files out by it; else it is
+        only proposed, after the actions.
+    """
+    if proposal is None or only and CLUSTER_BY not in only:
+        return list(actions)
+    made = Action(CLUSTER_BY, LEVELS[1], proposal.reason, proposal.statement(table), proposal.share, _LEAST_SECONDS)
+    if chooses:
+        return [made, *actions]
+    return [*actions, made.ended(PROPOSED, "with CHOOSE CLUSTERING, maintenance sets it")]
 
 
 def within(action: Action, budget: Budget) -> Action:

@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headwater.basics.times import date_text
 from headwater.bridge.messages.read import (
@@ -31,6 +32,7 @@ from headwater.pruning.limits import Order, first_rows
 from headwater.pruning.predicates import Predicate, decode
 from headwater.statements.calls import reads
 from headwater.statements.files.file_lists import ROW_TRACKING, answer_files, tracks_rows
+from headwater.statements.maintenance import predicate_use
 from headwater.statements.running.opening import (
     note_read,
     open_same,
@@ -64,6 +66,8 @@ def _scan(request: ScanRequest, statement: Statement) -> FileListAnswer:
         mask = None
     if mask is not None:
         files = every.filter(mask)
+    if predicates:
+        predicate_use.note(snapshot, predicates, statement, pc.sum(files["size"]).as_py() or 0)
     statistics = None if request.columns is None else _statistics(snapshot, mask, request.columns)
     return answer_files(snapshot, files, statement, all_files=every.num_rows, statistics=statistics)
 
