@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import signal
+import textwrap
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -13,6 +18,7 @@ from headwater.cli import main as cli
 from headwater.cli.maintain import Asked, Maintainer, Stop, rounds, saved, seconds_of
 from headwater.statements.maintenance.planning import MAINTAIN_SCHEMA
 from support.commits import add_file, commit, create
+from support.paths import ROOT
 
 MISSING = HeadwaterError("DELTA_TABLE_NOT_FOUND", {"tableName": "x"})
 
@@ -251,3 +257,43 @@ def test_a_wrong_command_line(arguments, says):
     ended = invoked(*arguments)
     assert ended.exit_code == 2
     assert says in " ".join(ended.output.replace("│", " ").split())
+
+
+GUIDE = (ROOT / "docs" / "guides" / "maintain.md").read_text("utf-8")
+
+
+def found(pattern: str, text: str = GUIDE) -> str:
+    match = re.search(pattern, text, re.MULTILINE | re.DOTALL)
+    assert match is not None, pattern
+    return textwrap.dedent(match.group(1))
+
+
+def block(language: str) -> str:
+    return found(rf"^ *```{language}\n(.*?)^ *```$")
+
+
+def scheduled() -> Iterator[str]:
+    """The command lines of the guide's examples for schedulers, and of its other examples."""
+    yield found(r"^ExecStart=([^\n]+)$", block("ini"))
+    yield found(r"\* etl cd \S+ && ([^\n]+)$", block("cron"))
+    compile(block("py"), "dag", "exec")
+    yield found(r'bash_command="exec (.+?)"', block("py"))
+    yield found(r"command: \[(.+?)\]", block("yaml")).replace(",", "")
+    yield from (line.partition("#")[0] for line in re.findall(r"^    (headwater maintain .*)$", GUIDE, re.MULTILINE))
+
+
+def test_the_examples_of_the_guide_are_command_lines_of_ours(monkeypatch):
+    ran: list[tuple[Asked, dict[str, Any]]] = []
+
+    def run(asked, **more):
+        ran.append((asked, more))
+        return 0
+
+    monkeypatch.setattr("headwater.cli.maintain.run", run)
+    commands = list(scheduled())
+    for command in commands:
+        program, name, *arguments = shlex.split(command)
+        assert (program.rpartition("/")[2], name) == ("headwater", "maintain")
+        assert invoked(*arguments).exit_code == 0, command
+    assert len(ran) == len(commands) >= 8
+    assert (ran[0][0].everything, ran[0][0].budget, ran[0][1]["every"]) == (True, 1200, 3600)

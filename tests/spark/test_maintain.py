@@ -22,7 +22,9 @@ def path(spark, tmp_path, database):
         f"CREATE TABLE t (id BIGINT, v INT) USING delta LOCATION '{path}' TBLPROPERTIES "
         "('delta.enableDeletionVectors' = 'true', 'delta.checkpointInterval' = '1000')"
     )
-    spark.range(0, 1200, 1, 12).selectExpr("id", "CAST(id % 100 AS INT) AS v").write.format("delta").mode("append").saveAsTable("t")
+    spark.range(0, 1200, 1, 12).selectExpr("id", "CAST(id % 100 AS INT) AS v").write.format("delta").mode(
+        "append"
+    ).saveAsTable("t")
     spark.sql("DELETE FROM t WHERE id > 1100")
     return path
 

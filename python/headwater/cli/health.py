@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
@@ -16,6 +17,7 @@ from headwater.cli.printing import console, pairs, print_json, table
 from headwater.statements.maintenance.findings import Finding, by_path, findings
 from headwater.statements.maintenance.health import Fact, by_section, health, value_text
 from headwater.statements.maintenance.layouts import Settings
+from headwater.statements.maintenance.planning import ACTIONS
 
 _DAY = 24
 
@@ -40,6 +42,9 @@ def show_health(path: str, conditions: Sequence[str], *, as_json: bool) -> list[
     out = console()
     for each in found:
         out.print(Text.assemble((f"{each.level}: ", _STYLE[each.level]), printable(each.text)))
+    if any(each.name in ACTIONS for each in found):
+        command = f"headwater maintain {printable(shlex.quote(path))}"
+        out.print(Text(f"{command} does it, in a budget of time; --dry-run shows how."))
     if not found:
         out.print(Text("Nothing to do.", style="green"))
     for section, some in groupby(facts, lambda fact: fact.section):

@@ -28,7 +28,7 @@ from headwater.statements.maintenance.findings import LEVELS, Finding, findings,
 #: The action that sets the clustering columns of a proposal.
 CLUSTER_BY = "CLUSTER BY"
 #: The action for the findings of a name. The others are reported as advice.
-_ACTIONS = {
+ACTIONS = {
     "smallFiles": "OPTIMIZE",
     "deletedRows": "REORG",
     "statistics": "ANALYZE",
@@ -152,7 +152,7 @@ def plan(
 
 
 def _action(found: Finding, sections: _Sections, table: str, pace: float, slower: int) -> Action:
-    kind = _ACTIONS.get(found.name)
+    kind = ACTIONS.get(found.name)
     made = Action(kind, found.level, found.text, statement(found.name, table))
     files, rows, would, log = sections["files"], sections["rows"], sections["optimize"], sections["log"]
     number, size = files["files"], files["bytes"]
