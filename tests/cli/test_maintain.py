@@ -187,6 +187,7 @@ def test_rounds_go_on_after_a_failure_until_a_signal_with_a_line_each(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(ended) == 3
     assert "round 1: 1 action done on 1 table of 1, 12 files became 1, " in lines[0]
+    assert saved([]) == "nothing to do"
     assert "round 2: 0 actions done on 0 tables of 1, 1 failed (None: " in lines[1]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -104,11 +105,10 @@ def test_a_checkpoint_statistics_and_old_files(spark, rows, path):
     assert rows("MAINTAIN TABLE t ONLY (CHECKPOINT)") == []
 
 
-def test_a_budget_and_writers_leave_actions_out(spark, rows, path, settings):
-    """What does not fit is not begun; a long OPTIMIZE does a part of its batches."""
+def test_what_does_not_fit_into_the_budget_is_not_begun(spark, rows, path, settings):
     assert outcomes(spark, "MAINTAIN TABLE t BUDGET 1 SECONDS")["OPTIMIZE"] == "over budget"
     assert spark.sql("DESCRIBE HISTORY t").count() == 3
-    with settings({"spark.databricks.delta.optimize.maxFileSize": "3000", "spark.headwater.dml.retrySeconds": "0"}):
+    with settings({"spark.databricks.delta.optimize.maxFileSize": "4000", "spark.headwater.dml.retrySeconds": "0"}):
         (row, *_) = spark.sql("MAINTAIN TABLE t ONLY (OPTIMIZE) BUDGET 1 HOUR").collect()
     assert (row.outcome, row.filesBefore) == ("done", 12)
     assert 1 < row.filesAfter < 12
@@ -154,3 +154,22 @@ def test_columns_that_queries_filter_by_are_proposed_and_chosen(spark, rows, pat
     assert found["OPTIMIZE"] == "done"
     assert spark.sql("DESCRIBE DETAIL t").first().clusteringColumns == ["v"]
     assert rows("SELECT count(*) FROM t") == [(1101,)]
+
+
+def test_two_at_once_beside_writers_do_no_harm(spark, rows, path):
+    ended: list[str] = []
+
+    def maintain():
+        ended.extend(row.outcome for row in spark.sql("MAINTAIN TABLE t").collect())
+
+    def write():
+        for number in range(3):
+            spark.sql(f"INSERT INTO t VALUES ({-1 - number}, 0)")
+            spark.sql(f"DELETE FROM t WHERE id = {number}")
+
+    with ThreadPoolExecutor(3) as threads:
+        for done in [threads.submit(work) for work in (maintain, write, maintain)]:
+            done.result()
+    assert set(ended) <= {"done", "nothing to do", "lost to writers", "partly done"}
+    assert "done" in ended
+    assert rows("SELECT count(*), min(id), max(id) FROM t") == [(1101, -3, 1100)]

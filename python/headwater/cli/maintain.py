@@ -287,6 +287,8 @@ def _failed(action: str | None, text: str) -> Row:
 
 def saved(rows: Sequence[Row]) -> str:
     """What a round did and saved, in one line."""
+    if not rows:
+        return "nothing to do"
     did = [row for row in rows if row["outcome"] in (DONE, PARTLY)]
     names = len({row["table"] for row in rows})
     parts = [f"{plural(len(did), 'action')} done on {plural(len({row['table'] for row in did}), 'table')} of {names}"]
