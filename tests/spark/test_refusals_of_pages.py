@@ -62,6 +62,11 @@ REFUSALS = [
         "FSCK REPAIR TABLE {t} METADATA ONLY",
     ),
     _refusal(
+        "ALTER CATALOG with it is refused",
+        "DELTA_OPERATION_NOT_ALLOWED",
+        "ALTER CATALOG spark_catalog ENABLE PREDICTIVE OPTIMIZATION",
+    ),
+    _refusal(
         "other characters that are refused without it",
         "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES",
         "CREATE TABLE {t} (`a b` INT) USING delta",
@@ -294,6 +299,10 @@ HELD_BY = {
     "refuses the token as wrong": "spark/test_unity_catalog.py::test_a_token_is_in_no_text",
     "`DATA_REORGANIZATION` | OPTIMIZE": "spark/test_unity_catalog.py::test_maintenance_that_the_catalog_allows",
     "`DATA_CLEANUP` | VACUUM": "spark/test_unity_catalog.py::test_maintenance_that_the_catalog_allows",
+    "`refused` (by the catalog)": (
+        "statements/test_maintain_table.py::"
+        "test_what_a_catalog_does_not_allow_is_refused_and_a_disabled_table_left_alone"
+    ),
     "A table with `delta.appendOnly` is refused": (
         "statements/maintenance/test_fsck.py::test_a_table_that_only_takes_appends_keeps_its_entries"
     ),

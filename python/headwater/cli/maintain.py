@@ -376,9 +376,10 @@ def run(
         show(planned_without_spark(asked), as_json=as_json)
         return 0
     stop = Stop()
+    stop.on_signals()
     spark = _session(confs, remote, has_names=has_names)
     try:
-        stop.on_signals()
+        stop.on_signals()  # PySpark has set its own for SIGINT
         maintainer = Maintainer(asked, lambda text: [row.asDict() for row in spark.sql(text).collect()], _failure, stop)
         if dry_run:
             rows = maintainer.planned()
