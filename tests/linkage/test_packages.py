@@ -12,7 +12,7 @@ SCALA = JVM / "src" / "main" / "scala"
 OURS = "headwater/spark"
 #: What Spark's visibility requires to lie in Spark's own packages.
 SPARKS = ("org/apache/spark/sql/headwater", "org/apache/spark/sql/execution/headwater")
-TOPICS = {"bridge", "catalog", "changes", "dml", "layout", "scan", "statements", "streaming", "write"}
+TOPICS = {"bridge", "catalog", "changes", "dml", "layout", "lineage", "scan", "statements", "streaming", "write"}
 #: Named in settings, in META-INF and in users' error handling: moving one breaks users.
 NAMED_BY_USERS = {
     "HeadwaterCatalog",

@@ -50,6 +50,7 @@ ORDER = (
     "streaming",
     "sql.statements",
     "statements",
+    "lineage",
     "entry",
 )
 #: Arrows that run up: package, then what it imports.

@@ -1,10 +1,10 @@
 """The calls Spark makes: one entry point, JSON in and JSON out.
 
 Owns decoding and encoding of messages (:mod:`headwater.bridge.messages`) and the envelope around them: the settings of
-the session and the request come in; ``{"result": …}`` or ``{"error": …}`` goes out, with what was ``counted``. An error
-of Spark's own, raised by something a handler called back, is handed back to the statement, which raises the original.
-Promise: no exception
-leaves this module, so no traceback and no py4j text reaches a user; a debugging log has them.
+the session and the request come in; ``{"result": …}`` or ``{"error": …}`` goes out, with what was ``counted`` and the
+commits that were ``made``. An error of Spark's own, raised by something a handler called back, is handed back to the
+statement, which raises the original. Promise: no exception leaves this module, so no traceback and no py4j text reaches
+a user; a debugging log has them.
 """
 
 from __future__ import annotations
@@ -116,7 +116,9 @@ class EntryPoint:
                 _running[thread] = table, clock.milliseconds()
             log_context.set_about(_about(content))
             statement = Statement(context, envelope.session, _title(name, content))
-            return _answered(result=handler.run(content, statement))
+            result = handler.run(content, statement)
+            made = list(statement.made.values())
+            return _answered(result=result, made=made) if made else _answered(result=result)
         except HeadwaterError as error:
             return _answered(error=describe_error(error))
         except Py4JJavaError as error:

@@ -43,7 +43,7 @@ from headwater.bridge.messages.callbacks import (
     WrittenRows,
 )
 from headwater.bridge.messages.change import ChangeRequest
-from headwater.bridge.messages.define import CreatedTable
+from headwater.bridge.messages.define import CreatedTable, MadeCommit
 from headwater.bridge.messages.failures import BegunCommit
 from headwater.bridge.messages.load import Placement, SourceFiles
 from headwater.pruning.predicates import Predicate, decode
@@ -156,6 +156,8 @@ class Statement:
         self.title, self._step, self._steps = title, "", 1
         #: Whether the statement has more to do after each of its commits, so that none of them is its last.
         self.goes_on = False
+        #: What its commits did that are in the log, by the table's path.
+        self.made: dict[str, MadeCommit] = {}
 
     def step(self, what: str, number: int = 1, of: int = 1) -> None:
         """Say what the jobs that come are for: ``find matching rows``, which is step 2 of 3."""

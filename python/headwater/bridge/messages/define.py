@@ -25,6 +25,28 @@ class CommitAnswer(Answer, kw_only=True):
     rows: list[dict[str, Any]] | None = None
 
 
+class MadeCommit(Answer, kw_only=True):
+    """What a commit did to a table, for those that watch Spark: a listener of lineage.
+
+    :param table: the table's path, as its store spells it.
+    :param metrics: those of the history that are numbers.
+    :param rows: how many rows the statement has written or, if it wrote none, deleted; None if nobody has counted.
+    :param size: the bytes of the files it added, ``files`` their number; None if nobody has counted.
+    :param copies: whether rows that it wrote were the table's own, as those of OPTIMIZE are.
+    :param change: what became of the table or of all of its rows: ``CREATE``, ``OVERWRITE``, ``TRUNCATE``; or None.
+    """
+
+    table: str
+    version: int
+    operation: str
+    metrics: dict[str, int]
+    rows: int | None = None
+    size: int | None = None
+    files: int | None = None
+    copies: bool = False
+    change: str | None = None
+
+
 class ParsedStatementRequest(Request, kw_only=True):
     """A statement that this process has parsed, and that only reads or is about no table. Each has a subclass, which
     says what ``arguments`` are: those of its :class:`ParsedStatement`.

@@ -31,6 +31,7 @@ from headwater.pruning.predicates import Predicate
 from headwater.schema import visible
 from headwater.statements import notices
 from headwater.statements.running.answers import say_what_it_did
+from headwater.statements.running.effects import made_commit, merged
 from headwater.statements.running.hooks import Hooks
 from headwater.statements.running.manifests import keep_up
 from headwater.statements.running.opening import CACHE, Location, Options, locate
@@ -153,6 +154,8 @@ def commit(
     if hooks is not None:
         follow_up(txn, statement, hooks, committed)
         say_what_it_did(statement, provenance, committed.version)
+        made = made_commit(txn.table_path, committed.version, provenance, txn.moved)
+        statement.made[made.table] = merged(statement.made.get(made.table), made)
     return CommitAnswer(version=committed.version, counts=answered, rows=rows)
 
 

@@ -6,8 +6,8 @@ import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.HeadwaterException
-import headwater.spark.bridge.messages.{BegunCommit, Envelope, ErrorDescription, FinishMaintenanceRequest, RecoverCommitRequest}
-import headwater.spark.bridge.wire.Call
+import headwater.spark.bridge.messages.{BegunCommit, Envelope, ErrorDescription, FinishMaintenanceRequest, MadeCommit, RecoverCommitRequest}
+import headwater.spark.bridge.wire.{Call, FromJson}
 import headwater.spark.catalog.TableEntry
 import org.apache.spark.SparkConf
 import org.apache.spark.internal.Logging
@@ -144,6 +144,7 @@ object Bridge extends Logging {
       logWarning(s"The statement was cancelled after it had committed version ${commit.version} of ${commit.table}.")
     }
     context.outdated.foreach(TableEntry.follow(context.session, _))
+    Option(answer.get("made")).foreach(made => NotedCommit.note(context, FromJson.seq[MadeCommit].read(made)))
     request.answer.read(answer.get("result"))
   }
 

@@ -31,7 +31,8 @@ object Json {
   /** The text of a node; null for a missing node or JSON null. */
   def text(node: JsonNode): String = if (node == null || node.isNull) null else node.asText()
 
-  private def toJava(value: Any): Any = value match {
+  /** The same value as Java's collections have it. */
+  def toJava(value: Any): Any = value match {
     case null | None => null
     case Some(inner) => toJava(inner)
     case node: JsonNode => node

@@ -191,6 +191,9 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
   /** A context of its own for a call about the same tables. */
   private[spark] def another: StatementContext = new StatementContext(session, stores.all: _*)
 
+  /** Where a table of the statement lies, with the entry that the statement has reached it by. */
+  private[bridge] def locationOf(path: String): TableLocation = locations.find(_.path == path).getOrElse(located(path))
+
   private def located(path: String): TableLocation = TableLocation(path, stores.at(path))
 
   // --- called by the handler -------------------------------------------------------------------------------------------------------

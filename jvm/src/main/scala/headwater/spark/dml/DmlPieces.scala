@@ -77,7 +77,7 @@ final case class DmlPieces(
     notMatchedBySource = notMatchedBySource.zip(written.notMatchedBySource)
       .map(c => describe(context, c).copy(conjuncts = parts(context, c._1.condition))))(statement)
 
-  private def expressions: Seq[Expression] =
+  def expressions: Seq[Expression] =
     condition.toSeq ++ (matched ++ notMatched ++ notMatchedBySource).flatMap(clause => clause.condition ++ clause.values)
 
   /** Whether a Python UDF is involved: Spark runs those for every row, whatever condition guards them. */

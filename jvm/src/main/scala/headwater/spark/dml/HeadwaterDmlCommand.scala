@@ -17,7 +17,8 @@ case class HeadwaterDmlCommand(statement: String, table: HeadwaterTable, pieces:
     counted.map(name => AttributeReference(s"num_${name}_rows", LongType)())
   }
 
-  override def simpleString(maxFields: Int): String = s"${statement.toUpperCase} ${table.name()}"
+  override def nodeName: String = s"${statement.toUpperCase} ${table.name()}"
+  override def simpleString(maxFields: Int): String = nodeName
 
   override def run(session: SparkSession): Seq[Row] = {
     val answer = call(session)(request => request)

@@ -48,7 +48,7 @@ case class ResolveHeadwaterCommands(session: SparkSession) extends Rule[LogicalP
       resolved.table match {
         case table: HeadwaterTable if mayCommit =>
           table.requireLatest()
-          HeadwaterChangeCommand(ParsedChangeRequest(table.path, table.name(), arguments)(command), table.location, table.name(), schema)
+          HeadwaterChangeCommand(ParsedChangeRequest(table.path, table.name(), arguments)(command), table, schema)
         case table: HeadwaterTable =>
           HeadwaterCommand(ParsedStatementRequest(table.path, table.name(), arguments)(command), table.name(), schema, Some(table.location))
         case other => SparkInternals.catalogTable(other).filter(_ => command == DescribedPath.Command) match {
@@ -104,7 +104,7 @@ case class ResolveHeadwaterCommands(session: SparkSession) extends Rule[LogicalP
       // Spark's own command reads all rows, and needs an entry of the catalog, which a path does not have. The handler has the condition
       // resolved.
       table.requireLatest()
-      HeadwaterChangeCommand(AlterTableRequest(table.path, Some(table.name()), Seq(AddConstraint(check))), table.location, table.name())
+      HeadwaterChangeCommand(AlterTableRequest(table.path, Some(table.name()), Seq(AddConstraint(check))), table)
     case ChangeShim.AddedCheck(SubqueryAlias(_, view: View), _) =>
       // Spark has no error of its own for it.
       throw SparkInternals.notATable(view, "ALTER TABLE ... ADD CONSTRAINT")

@@ -19,6 +19,7 @@ case class HeadwaterReplaceCommand(
     extends LeafRunnableCommand {
   override val output: Seq[Attribute] = Nil
 
+  override def nodeName: String = s"INSERT REPLACE ${table.name()}"
   override def simpleString(maxFields: Int): String =
     s"INSERT INTO ${table.name()} REPLACE " + (if (using.isEmpty) "ON" else using.mkString("USING (", ", ", ")"))
 

@@ -16,6 +16,31 @@ object CommitAnswer {
       in[Option[JsonNode]]("rows")))
 }
 
+final case class MadeCommit(
+    table: String,
+    version: Long,
+    operation: String,
+    metrics: Map[String, Long],
+    rows: Option[Long],
+    size: Option[Long],
+    files: Option[Long],
+    copies: Boolean,
+    change: Option[String]) extends Message
+
+object MadeCommit {
+  implicit val fromJson: FromJson[MadeCommit] = FromJson.message(in =>
+    MadeCommit(
+      in[String]("table"),
+      in[Long]("version"),
+      in[String]("operation"),
+      in[Map[String, Long]]("metrics"),
+      in[Option[Long]]("rows"),
+      in[Option[Long]]("size"),
+      in[Option[Long]]("files"),
+      in[Boolean]("copies"),
+      in[Option[String]]("change")))
+}
+
 final case class ParsedStatementRequest(
     table: String,
     name: String,
