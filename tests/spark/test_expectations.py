@@ -321,3 +321,18 @@ def test_a_table_has_so_many_expectations(spark, rows, database, fails):
     )
     assert _metrics(rows, "t")["numViolations.c23"] == 1
     assert rows("SELECT count(*) FROM t") == [(26,)]
+
+
+def test_copied_files_meet_them(spark, rows, database, tmp_path):
+    spark.sql(QUARANTINE)
+    spark.sql(
+        "CREATE TABLE t (id INT, amount INT, CONSTRAINT ok EXPECT (amount > 0) ON VIOLATION QUARANTINE INTO bad, "
+        "CONSTRAINT has_id EXPECT (id IS NOT NULL) ON VIOLATION DROP ROW, CHECK (amount <> 9)) USING delta"
+    )
+    spark.sql("SELECT * FROM VALUES (1, 1), (2, -2), (NULL, 9) AS t(id, amount)").write.json(str(tmp_path / "landing"))
+    copy = f"COPY INTO t FROM '{tmp_path / 'landing'}' FILEFORMAT = JSON"
+    assert rows(f"{copy} VALIDATE ALL") == [(1, 1)]
+    assert [rows(copy), rows(copy)] == [[(1, 1, 0)], [(0, 0, 0)]]
+    assert rows("SELECT * FROM t") == [(1, 1)]
+    assert rows("SELECT id, quarantine_reason, quarantine_source.operation FROM bad") == [(2, ["ok"], "COPY INTO")]
+    assert _metrics(rows, "t")["numRowsDroppedByExpectations"] == 1

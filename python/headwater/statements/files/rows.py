@@ -40,6 +40,7 @@ from headwater.schema.constraints import GENERATED, NOT_NULL, Check, check_const
 from headwater.schema.generated import generated_checks, generated_columns
 from headwater.schema.identity import IdentityColumn, identity_columns
 from headwater.sql.composing import (
+    FALSE,
     NULL,
     STAR,
     TRUE,
@@ -216,13 +217,17 @@ def check_rows(
     identities = [c for c in identity_columns(target.schema) if c.name.lower() not in {p.lower() for p in provided}]
     query = _query(
         target,
-        plan,
+        Relation(plan),
         provided=provided,
         identities=identities,
         extra_checks=(),
+        fails=fail_checks(target.definition),
         has_more=False,
         statement=statement,
         gathered=None,
+        judging=Judging.of(target.definition),
+        changes=False,
+        only_written=True,
     )
     statement.step("check rows")
     nothing = specification(target, query, options)
@@ -285,10 +290,13 @@ def _query(
     gathered: Gathering | None,
     judging: Judging | None,
     changes: bool,
+    only_written: bool = False,
 ) -> Query:
     """The query for the rows of the files: the plan itself where nothing is to be added, else one level a step.
 
     Expectations see each row, and the table's other conditions those that are written.
+
+    :param only_written: leave out rows that expectations turn away, and say nothing of what becomes of them.
     """
     schema = target.schema
     have = {name.lower() for name in provided}
@@ -337,6 +345,8 @@ def _query(
     written: list[Expression] = [
         Alias(Column(given[f.name]), f.name) if f.name in given and not in_files else Column(f.name) for f in stored
     ]
+    if judging is not None and only_written:
+        return select(*written, rows=query, where=when(judging.is_turned_away(Column(violated)), FALSE, TRUE))
     if judging is not None:
         return judging.new_rows(written, query, violated, change_column(schema), changes=changes)
     return select(*written, rows=query) if given else query

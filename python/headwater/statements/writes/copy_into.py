@@ -56,6 +56,7 @@ from headwater.schema.generated import generated_columns
 from headwater.schema.identity import identity_columns
 from headwater.statements.calls import own_statement, reads
 from headwater.statements.expressions import number_of, texts_of
+from headwater.statements.files.quarantine import settle
 from headwater.statements.files.rows import Target, Written, check_rows, write_rows
 from headwater.statements.running.committing import commit, transaction
 from headwater.statements.running.opening import Options, open_snapshot
@@ -355,6 +356,7 @@ class _Copying:
         if written.schema is not None:
             txn.redefine(numbered(txn.definition, written.schema))
         txn.add(written.files)
+        settle(statement, txn, found.target, written.violations, "COPY INTO", name=self._request.name)
         now = clock.milliseconds()
         loaded = entries_of([(file.path, file.size, file.modified) for file in listing.new], now)
         entries, older = state.grown(loaded, listing.seen, now)
