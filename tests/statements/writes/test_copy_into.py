@@ -25,6 +25,7 @@ from headwater.bridge.messages.load import CopyIntoRequest
 from headwater.statements.writes import copy_into as handler
 from headwater.statements.writes import copy_state, source_files
 from headwater.stores import LocalStore
+from headwater.transaction import Transaction
 from support.commits import later, newest, one_row, redefined
 from support.recording_statement import RecordingStatement
 from support.requests import create_request, create_table, schema_json, truncate
@@ -523,3 +524,14 @@ def test_a_subquery_may_read_the_table(table, source, select, runs):
     statement.before_commits = [later(table, one_row("other.parquet"), is_blind=False)]
     assert copy(table, str(source), statement, select=select) == 1
     assert len(statement.sources) == runs
+
+
+def test_a_clone_of_a_table_that_has_lost_its_state(table, source, tmp_path, caplog):
+    """The files that it takes over are those of the version that is cloned."""
+    arrive(source, "a")
+    assert copy(table, str(source)) == 1
+    for file in state_files(table):
+        file.unlink()
+    snapshot = newest(table)
+    copy_state.hand_over(snapshot, Transaction(str(tmp_path / "c"), snapshot.store, None))
+    assert "knows no file" in caplog.text

@@ -76,8 +76,7 @@ def clone(request: CloneRequest, statement: Statement) -> CommitAnswer:
         ``DELTA_UNSUPPORTED_NON_EMPTY_CLONE``,
         ``DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION``, ``HEADWATER_CLONE_ACROSS_STORES``,
         ``HEADWATER_CLONE_OF_ITSELF``, ``HEADWATER_DEEP_CLONE_TARGET_CHANGED``, ``HEADWATER_CLONE_FILES_MISSING``,
-        ``HEADWATER_CLONE_FILE_DIFFERS``, ``HEADWATER_COPY_STATE_LOST``; those of time travel, of
-        setting properties and of a commit.
+        ``HEADWATER_CLONE_FILE_DIFFERS``; those of time travel, of setting properties and of a commit.
     """
     is_shallow = request.arguments.is_shallow
     location = locate(request.table, statement)

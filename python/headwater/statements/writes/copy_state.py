@@ -40,7 +40,6 @@ from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.table_definition import TableDefinition
 from headwater.stores import Store
-from headwater.stores.interface import StoreOver
 from headwater.transaction import Transaction
 
 _LOG = logging.getLogger(__name__)
@@ -154,7 +153,7 @@ def state_of(snapshot: Snapshot) -> CopyState:
     newest = snapshot.set_transactions.get(state.application)
     if newest is None:
         return state
-    store, folder = files_of(snapshot.store), state.folder
+    store, folder = snapshot.store, state.folder
     try:
         first = _read(store.read(f"{folder}/{_name(newest.version)}"))
         listed = [int(number) for number, _ in json.loads(first.schema.metadata[_PARTS])]
@@ -182,11 +181,14 @@ def _no_state(table_path: str, definition: TableDefinition) -> CopyState:
 
 
 def hand_over(source: Snapshot, txn: Transaction) -> None:
-    """Have a transaction that makes a table a copy of another also take over which files were loaded.
-
-    :raises HeadwaterError: ``HEADWATER_COPY_STATE_LOST``.
+    """Have a transaction that makes a table a copy of another also take over which files were loaded. A copy of a table
+    that has lost this, or of a version of which it is not kept any more, knows no file.
     """
-    state = state_of(source)
+    try:
+        state = state_of(source)
+    except HeadwaterError as error:
+        _LOG.warning("%s: the clone knows no file that was loaded: %s", txn.table_path, error)
+        return
     if state.parts:
         own = _no_state(txn.table_path, txn.definition)
         known = txn.snapshot.set_transactions.get(own.application) if txn.snapshot is not None else None
@@ -200,7 +202,7 @@ def write(state: CopyState, store: Store, entries: pa.Table, older: Sequence[tup
 
     :param after: the number that it is higher than.
     """
-    store, number = files_of(store), after + 1
+    number = after + 1
     metadata = {_PARTS: json.dumps(older).encode(), _WRITER: uuid.uuid4().hex.encode()}
     sink = io.BytesIO()
     pq.write_table(entries.cast(ENTRIES).replace_schema_metadata(metadata), sink, compression="zstd")
@@ -219,7 +221,7 @@ def delete_outdated(state: CopyState, snapshot: Snapshot, counts: Sequence[int])
 
     :param counts: the numbers of those that do.
     """
-    store = files_of(snapshot.store)
+    store = snapshot.store
     before = clock.milliseconds() - max(snapshot.definition.get(properties.FILE_RETENTION), _STAYS)
     try:
         found = [
@@ -233,11 +235,6 @@ def delete_outdated(state: CopyState, snapshot: Snapshot, counts: Sequence[int])
             store.delete_many(state.folder, [f"{state.folder}/{name}" for name in found])
     except OSError as error:
         _LOG.warning("%s: state files of COPY INTO that do not count stay: %s", snapshot.table_path, error)
-
-
-def files_of(store: Store) -> Store:
-    """Where the state files are: beside the log that a store may show."""
-    return store.inner if isinstance(store, StoreOver) and store.is_provisional else store
 
 
 def _read(data: bytes) -> pa.Table:
