@@ -1,0 +1,36 @@
+"""COPY INTO of Avro files, for which Spark needs a package; and two sessions that load the same files at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.avro import avro_jar
+from support.sparks.running import Sparks
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.soak  # it needs Maven; the usual run has the other formats in spark/test_copy_into.py
+def test_avro(tmp_path: Path) -> None:
+    sparks = Sparks(tmp_path)
+    try:
+        jars = str(avro_jar())
+        driver = sparks.driver(settings={"spark.jars": jars})
+        driver.rows(f"INSERT OVERWRITE DIRECTORY '{tmp_path}/landing' USING avro SELECT id, id AS extra FROM range(3)")
+        driver.rows(f"CREATE TABLE delta.`{tmp_path}/t` (id INT) USING delta")
+        copy = f"COPY INTO delta.`{tmp_path}/t` FROM (SELECT id FROM '{tmp_path}/landing') FILEFORMAT = AVRO"
+        assert driver.rows(copy) == [[3, 3, 0]]
+        assert driver.rows(copy) == [[0, 0, 0]]
+    finally:
+        sparks.stop()
+
+
+def test_without_the_package_the_error_says_so(classic: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.avro").write_bytes(b"")
+    classic.rows(f"CREATE TABLE delta.`{tmp_path}/t` (id INT) USING delta")
+    text = f"COPY INTO delta.`{tmp_path}/t` FROM '{tmp_path}' FILEFORMAT = AVRO FILES = ('a.avro')"
+    refused = classic.run("sql", text=text)
+    assert "spark-avro" in refused["text"] or "Avro" in refused["text"]
