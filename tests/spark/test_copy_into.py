@@ -86,7 +86,11 @@ def test_a_value_that_does_not_fit_is_an_error_and_nothing_is_loaded(spark, tabl
         spark.sql(f"COPY INTO t FROM '{landing}' {CSV}")
     assert ids(spark) == []
     csv(landing, "b.csv", "2,2026-05-01")
-    assert loaded(spark, f"COPY INTO t FROM '{landing}' {CSV}") == [2, 0]
+    csv(landing, "c.csv", "3,May")
+    permissive = CSV.replace("'true')", "'true', 'mode' = 'PERMISSIVE')")
+    assert loaded(spark, f"COPY INTO t FROM '{landing}' {permissive}") == [3, 0]
+    assert ids(spark) == [1, 2, 3]
+    assert spark.sql("SELECT id FROM t WHERE day IS NULL").collect()[0][0] == 3
 
 
 def test_select_position_and_columns(spark, table, landing):
@@ -94,7 +98,7 @@ def test_select_position_and_columns(spark, table, landing):
     csv(landing, "b.csv", "2,2026-05-02", header="")
     csv(landing, "c.csv", "3", header="")
     copy = "COPY INTO t {} FROM {} FILEFORMAT = CSV PATTERN = '{}.csv'"
-    select = f"(SELECT _c0::date AS day, _c1::int AS id FROM '{landing}')"
+    select = f"(SELECT _c0::date AS day, _c1::int + _metadata.file_size * 0 AS id FROM '{landing}')"
     assert loaded(spark, copy.format("", select, "a")) == [1, 0]
     assert loaded(spark, copy.format("BY POSITION", f"'{landing}'", "b")) == [1, 0]
     assert loaded(spark, copy.format("(id)", f"'{landing}'", "c")) == [1, 0]

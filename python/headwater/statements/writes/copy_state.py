@@ -210,7 +210,7 @@ def write(state: CopyState, store: Store, entries: pa.Table, older: Sequence[tup
     while True:
         try:
             store.put_once(f"{state.folder}/{_name(number)}", sink.getvalue())
-        except FileExistsError:  # of a statement that runs, or of one that never committed
+        except FileExistsError:  # of another statement, which runs or never committed
             number += 1
         else:
             return number
@@ -219,7 +219,7 @@ def write(state: CopyState, store: Store, entries: pa.Table, older: Sequence[tup
 def delete_outdated(state: CopyState, snapshot: Snapshot, counts: Sequence[int]) -> None:
     """Delete the state files that do not count any more; a failure fails no statement.
 
-    :param counts: the numbers of those that do.
+    :param counts: the numbers of the state files that do.
     """
     store = snapshot.store
     before = clock.milliseconds() - max(snapshot.definition.get(properties.FILE_RETENTION), _STAYS)
