@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,18 @@ def test_each_file_is_loaded_once(spark, table, landing, rows):
     assert [row.operation for row in history] == ["COPY INTO"] * 3 + ["CREATE TABLE"]
     assert history[1].operationMetrics["numLoadedFiles"] == "1"
     assert history[1].operationMetrics["numSkippedFiles"] == "1"
+
+
+def test_statements_that_run_at_once_load_each_file_once(spark, table, landing):
+    for number in range(6):
+        csv(landing, f"{number}.csv", f"{number},")
+
+    def copy(number: int) -> int:
+        return loaded(spark, f"COPY INTO t FROM '{landing}' {CSV} PATTERN = '[{number}-5].csv'")[0]
+
+    with ThreadPoolExecutor(3) as pool:
+        assert sum(pool.map(copy, range(3))) == 6
+    assert ids(spark) == list(range(6))
 
 
 def test_files_and_pattern(spark, table, landing, fails):
