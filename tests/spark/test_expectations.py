@@ -318,6 +318,8 @@ def test_a_table_has_so_many_expectations(spark, rows, database, fails):
     spark.sql(
         "MERGE INTO t USING (SELECT * FROM range(23, 26)) AS s ON t.id = s.id "
         "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        "MERGE INTO t USING (SELECT * FROM range(23, 26)) AS s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * "
+        "WHEN NOT MATCHED THEN INSERT *"
     )
     assert _metrics(rows, "t")["numViolations.c23"] == 1
     assert rows("SELECT count(*) FROM t") == [(26,)]
@@ -336,3 +338,18 @@ def test_copied_files_meet_them(spark, rows, database, tmp_path):
     assert rows("SELECT * FROM t") == [(1, 1)]
     assert rows("SELECT id, quarantine_reason, quarantine_source.operation FROM bad") == [(2, ["ok"], "COPY INTO")]
     assert _metrics(rows, "t")["numRowsDroppedByExpectations"] == 1
+def test_a_table_made_by_a_query_and_overwritten(spark, rows, database):
+    spark.sql(QUARANTINE)
+    said = '{"condition": "amount > 0", "onViolation": "QUARANTINE", "into": ["bad"]}'
+    spark.sql(
+        f"CREATE TABLE t USING delta TBLPROPERTIES ('headwater.expect.c' = '{said}') AS "
+        "SELECT * FROM VALUES (1, 1), (2, -2) AS s(id, amount)"
+    )
+    assert (rows("SELECT * FROM t"), _bad(rows)) == ([(1, 1)], [(2, -2)])
+    assert rows("SELECT quarantine_source.operation FROM bad") == [("CREATE TABLE AS SELECT",)]
+    frame = spark.createDataFrame([(3, 3), (4, -4)], "id INT, amount INT")
+    frame.write.format("delta").mode("overwrite").saveAsTable("t")
+    assert (rows("SELECT * FROM t"), _bad(rows)) == ([(3, 3)], [(2, -2), (4, -4)])
+    shown = rows("EXPLAIN MERGE INTO t USING bad ON t.id = bad.id WHEN MATCHED THEN UPDATE SET amount = bad.amount")
+    assert "violated" in shown[0][0]
+    assert "violated" in rows("EXPLAIN UPDATE t SET amount = -1")[0][0]

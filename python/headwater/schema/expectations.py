@@ -16,6 +16,7 @@ from headwater.basics.errors import HeadwaterError
 from headwater.protocol.columns import sql_name
 from headwater.protocol.properties import EXPECT_PREFIX, TAKES_QUARANTINED
 from headwater.protocol.types import ArrayType, PrimitiveType, StructField, StructType, as_nullable
+from headwater.schema.checks import CHANGE_COLUMNS
 from headwater.schema.constraints import CHECK, Check, check_constraints, find_constraint
 
 KEEP, FAIL, DROP, QUARANTINE = "KEEP ROW", "FAIL UPDATE", "DROP ROW", "QUARANTINE"
@@ -188,9 +189,19 @@ def quarantine_columns(schema: StructType) -> StructType:
     return StructType((*own, *_ADDED))
 
 
-def taken_names(schema: StructType) -> list[str]:
-    """The columns of a table whose names a quarantine table has for its own."""
-    return [column.name for column in schema if column.name.lower() in (REASON, TIME, SOURCE)]
+def check_columns(expectation: Expectation, schema: StructType) -> None:
+    """That rows of a table can be put into a quarantine table: no column has a name that is needed for that.
+
+    :raises HeadwaterError: ``HEADWATER_INVALID_EXPECTATION``.
+    """
+    reserved = (REASON, TIME, SOURCE, *CHANGE_COLUMNS)
+    taken = next((column.name for column in schema if column.name.lower() in reserved), None)
+    if taken is not None:
+        raise invalid(
+            expectation,
+            f"The name of the column {sql_name(taken)} is reserved where rows are quarantined. Rename it: ALTER TABLE "
+            f"… RENAME COLUMN {sql_name(taken)} TO ….",
+        )
 
 
 def _stored(configuration: Mapping[str, str]) -> Iterator[tuple[str, str]]:

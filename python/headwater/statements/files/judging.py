@@ -103,9 +103,12 @@ class Judging:
     def of(definition: TableDefinition) -> Judging | None:
         """Those of a table; None if it has none.
 
-        :raises HeadwaterError: ``HEADWATER_EXPECTATION_NOT_READABLE``.
+        :raises HeadwaterError: ``HEADWATER_EXPECTATION_NOT_READABLE``, ``HEADWATER_INVALID_EXPECTATION``.
         """
         expected = expectations.counted(definition.metadata.configuration)
+        for each in expected:
+            if each.action == QUARANTINE:
+                expectations.check_columns(each, definition.schema)
         return Judging(expected) if expected else None
 
     @property

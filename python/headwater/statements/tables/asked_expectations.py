@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from headwater.bridge.messages.define import TableConstraint
 from headwater.bridge.statement import Statement
-from headwater.protocol.columns import sql_name
 from headwater.protocol.types import StructType, schema_string
 from headwater.schema import expectations, visible
 from headwater.schema.expectations import QUARANTINE, Expectation
@@ -42,12 +41,7 @@ def checked(
     check_constraint(statement, asked.check, schema_string(visible.for_reading(schema)))
     if asked.action != QUARANTINE:
         return asked
-    if taken := expectations.taken_names(schema):
-        raise expectations.invalid(
-            asked,
-            f"A quarantine table has a column {taken[0]} of its own, and so has the table. Rename that of the table: "
-            f"ALTER TABLE … RENAME COLUMN {sql_name(taken[0])} TO ….",
-        )
+    expectations.check_columns(asked, schema)
     found = quarantine_table(asked, schema, statement)
     asked = asked._replace(into=tuple(found.name))
     check_fits(asked, schema, found, table)
