@@ -44,12 +44,14 @@ RESHAPING = [
     f"ALTER TABLE {SHAPED} ALTER COLUMN k SET NOT NULL",
     f"ALTER TABLE {SHAPED} ALTER COLUMN `new v` SET DEFAULT 7",
     f"ALTER TABLE {SHAPED} ADD CONSTRAINT few CHECK (k < 100)",
+    f"ALTER TABLE {SHAPED} ADD CONSTRAINT fewer EXPECT (k < 50) ON VIOLATION DROP ROW",
     f"ALTER TABLE IDENTIFIER('{SHAPED}') CLUSTER BY (k)",
     f"ALTER TABLE {SHAPED} ALTER COLUMN id SYNC IDENTITY",
     f"INSERT INTO {SHAPED} BY NAME REPLACE USING (k) SELECT 1 AS k, 70000 AS `new v`",
     f"INSERT INTO {SHAPED} AS t BY NAME REPLACE ON t.k = s.k (SELECT 2 AS k) AS s",
     f"INSERT INTO {SHAPED} WITH (idCols = 'k', sequenceBy = '`new v`') BY NAME "
     "SELECT * FROM VALUES (1, 60000), (3, 5), (3, 4) AS late(k, `new v`)",
+    f"INSERT INTO {SHAPED} (k) VALUES (77)",
     f"DESCRIBE QUERY SELECT * FROM STREAM({SHAPED}) WITH ('maxFilesPerTrigger' = '1')",
     f"ALTER TABLE {SHAPED} DROP CONSTRAINT few",
     f"ALTER TABLE {SHAPED} CLUSTER BY NONE",
@@ -120,8 +122,9 @@ STATEMENTS[-1:-1] = ["GENERATE symlink_format_manifest FOR TABLE {name}", *LOADI
 #: A table's changes, which follow the statements whose rows are compared by their places from the beginning.
 FED = "{name}_fed"
 CHANGING = [
-    f"CREATE TABLE {FED} (k INT, v INT) USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')",
-    f"INSERT INTO {FED} VALUES (1, 10)",
+    f"CREATE TABLE {FED} (k INT, v INT, CONSTRAINT known EXPECT (k IS NOT NULL) ON VIOLATION DROP ROW) USING delta "
+    "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')",
+    f"INSERT INTO {FED} VALUES (1, 10), (NULL, 12)",
     f"UPDATE {FED} SET v = 11",
     f"SELECT _row_kind, k, v, _row_kind_code FROM table_changelog('{FED}', 1) ORDER BY _commit_version, _ordinal",
     f"SELECT get_json_object(key, '$.k'), get_json_object(value, '$.op'), _commit_version, 'event' "
