@@ -79,8 +79,9 @@ def test_no_value_is_kept_and_a_table_without_consent_gets_no_file(tmp_path):
     found = uses_of(newest(tmp_path))
     assert (found.scans, found.bytes_read) == (4, 400)
     assert found.columns == {("day",): {EQUAL: 3, "bytes": 300}, ("id",): {RANGE: 1, "bytes": 100}}
+    folder(tmp_path).mkdir(parents=True)  # some stores have no empty folders, so that one means nothing
     finish()
-    assert not (tmp_path / "_headwater").exists()
+    assert list(folder(tmp_path).iterdir()) == []
     # What it has counted still proposes columns to this Spark.
     assert uses_of(newest(tmp_path)) == found
     tidy(newest(tmp_path))  # MAINTAIN TABLE is the consent

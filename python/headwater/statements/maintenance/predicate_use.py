@@ -264,12 +264,12 @@ def _folder(table_path: str) -> str:
 
 
 def _names(store: Store, table_path: str) -> list[str] | None:
-    """The paths of the files, the oldest first; None if the folder is not there."""
+    """The paths of the files, the oldest first; None if there are none: some stores have no empty folders."""
     try:
         found = store.list_from(_folder(table_path))
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return [file.path for file in found if file.path.endswith(".json") and file.size <= _MOST_BYTES]
+    return [file.path for file in found if file.path.endswith(".json") and file.size <= _MOST_BYTES] or None
 
 
 def _day(ago: int) -> str:
