@@ -14,7 +14,7 @@ from headwater.catalogs.interface import Maintenance
 from headwater.log.files import file_of
 from headwater.statements import maintain_table as module
 from headwater.statements.maintenance.budget import Budget
-from headwater.statements.maintenance.layouts import Compaction
+from headwater.statements.maintenance.layouts import Clustering, Compaction
 from headwater.statements.maintenance.planning import FAILED, LOST, REFUSED, SKIPPED
 from headwater.transaction.moved_rows import Copy
 from support.commits import add_file, commit, create, newest, remove_file
@@ -127,3 +127,13 @@ def test_a_long_rewrite_keeps_what_fits_and_the_next_run_goes_on(path, monkeypat
     assert (late["outcome"], "larger budget" in late["detail"], late["filesAfter"]) == ("over budget", True, None)
     done = maintained(path, statement, only=["OPTIMIZE"], budget="1", unit=3600)["OPTIMIZE"]
     assert (done["outcome"], done["filesBefore"], done["filesAfter"]) == ("done", 17, 10)
+
+
+def test_clustering_within_a_budget_is_done_in_parts(path, monkeypatch):
+    statement = RecordingStatement({"spark.databricks.delta.optimize.batchSize": "1"})
+    change = {"kind": "cluster_by", "columns": [["id"]]}
+    called("alter_table")({"table": str(path), "name": "t", "changes": [change]}, statement)
+    monkeypatch.setattr(Clustering, "write", copied)
+    monkeypatch.setattr(Budget, "part_bytes", lambda *_: 500)
+    row = maintained(path, statement, only=["OPTIMIZE"], budget="1", unit=3600)["OPTIMIZE"]
+    assert (row["outcome"], row["detail"]) == ("done", "20 files (2.0 KiB) became 4, in 4 commits")

@@ -51,7 +51,7 @@ from headwater.statements.maintenance.budget import Budget, pace_of, rewrite_sec
 from headwater.statements.maintenance.clustering_choice import propose
 from headwater.statements.maintenance.compute_statistics import analyze_table
 from headwater.statements.maintenance.health import by_section, health, vacuum_figures, whole_log
-from headwater.statements.maintenance.layouts import Settings
+from headwater.statements.maintenance.layouts import Layout, Settings, own_layout
 from headwater.statements.maintenance.optimize import Run
 from headwater.statements.maintenance.planning import (
     CLUSTER_BY,
@@ -195,7 +195,7 @@ class _Run:
 
     def optimize(self, action: Action) -> Action:
         """OPTIMIZE, without conditions: along the table's clustering, or else small files into large ones."""
-        return self._rewritten(action, Run)
+        return self._rewritten(action, _InParts)
 
     def reorg(self, action: Action) -> Action:
         """REORG … APPLY (PURGE)."""
@@ -260,6 +260,20 @@ class _Run:
 
     def _newest(self) -> Snapshot:
         return open_snapshot(self._request.table, self._statement)
+
+
+class _InParts(Run):
+    """OPTIMIZE without conditions, which clusters as much together as fits into the budget several times."""
+
+    _part: int | None = None
+
+    def layout(self, snapshot: Snapshot) -> Layout:
+        settings = Settings.of(self._statement, snapshot.definition)
+        if self._part is None:
+            self._part = self._budget.part_bytes(snapshot.table_path, settings.max_file_size, settings.largest_cube)
+        merged = min(settings.largest_merged_cube, self._part)
+        largest = min(settings.largest_cube, self._part)
+        return own_layout(snapshot, settings._replace(largest_merged_cube=merged, largest_cube=largest))
 
 
 _DO: dict[str, Callable[[_Run, Action], Action]] = {

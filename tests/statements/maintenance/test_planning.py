@@ -94,6 +94,14 @@ def test_a_rewrite_that_saves_little_waits(would, outcome):
     assert only.outcome == outcome
 
 
+def test_clustering_does_not_wait():
+    """It saves no file, and each scan may skip more."""
+    would = {"filesRemoved": 50, "filesAdded": 50, "bytesRead": 50 * GIB}
+    sections = with_(optimize=would) | {"clustering": {"columns": ["a"]}}
+    (only,) = plan(sections, "t")
+    assert (only.outcome, only.weight) == (PLANNED, 0.5)
+
+
 def test_a_listing_for_little_garbage_waits():
     little, more = ({"filesDeleted": 3, "bytesDeleted": size} for size in (GIB // 2, 2 * GIB))
     assert [each.outcome for each in plan(with_(vacuum=little), "t")] == [DEFERRED]
@@ -127,6 +135,10 @@ def test_the_bytes_of_a_batch_follow_what_is_left_and_what_was_measured():
     assert pace_of("/a") == USUAL_PACE
     budget.note_rewrite("/a", GIB, 4)
     assert pace_of("/a") == GIB / 4
+    assert [budget.part_bytes("/b", GIB, most) for most in (1 << 50, GIB)] == [GIB, GIB]
+    assert budget.part_bytes("/b", 1, 1 << 50) == 25 * USUAL_PACE
+    assert Budget(None).part_bytes("/b", 1, 1 << 50) == 1 << 50
     now[0] = 99
+    assert budget.part_bytes("/b", 1, 1 << 50) == 25 * USUAL_PACE
     assert not budget.allows_rewrite("/a", 1)
     assert budget.left == 1

@@ -43,7 +43,7 @@ class Budget:
     """
 
     def __init__(self, seconds: float | None, now: Callable[[], float] = time.monotonic) -> None:
-        self._now = now
+        self._now, self._seconds = now, seconds
         self._end = math.inf if seconds is None else now() + seconds
 
     @property
@@ -54,6 +54,14 @@ class Budget:
     def allows(self, seconds: float) -> bool:
         """Whether what takes so long may begin."""
         return seconds <= self.left
+
+    def part_bytes(self, table_path: str, least: int, most: int) -> int:
+        """How many bytes are clustered together, so that several such parts fit. It depends on the whole budget and not
+        on what is left: the same budget gives the same parts, which later runs then do not merge again.
+        """
+        if self._seconds is None:
+            return most
+        return max(least, min(most, int(self._seconds * _SHARE * pace_of(table_path))))
 
     def batch_bytes(self, table_path: str, most: int) -> int:
         """How many bytes of files one commit is to rewrite, at most ``most``."""

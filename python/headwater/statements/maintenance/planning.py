@@ -159,8 +159,11 @@ def _action(found: Finding, sections: _Sections, table: str, pace: float, slower
     match kind:
         case "OPTIMIZE":
             saved, read = would["filesRemoved"] - would["filesAdded"], would["bytesRead"]
-            made = replace(made, weight=saved / number, estimate=rewrite_seconds(read, pace), before=(number, size))
-            if found.level != LEVELS[0] and read > _BYTES_PER_FILE * max(saved, 1):
+            is_clustered = bool(sections.get("clustering", {}).get("columns"))
+            weight = read / max(size, 1) if is_clustered else saved / number
+            made = replace(made, weight=weight, estimate=rewrite_seconds(read, pace), before=(number, size))
+            # Clustering bounds by itself how often it writes a row: it merges parts of like sizes.
+            if not is_clustered and found.level != LEVELS[0] and read > _BYTES_PER_FILE * max(saved, 1):
                 detail = f"it would read {size_text(read)} to save {plural(saved, 'file')}, so it waits for more"
                 return made.ended(DEFERRED, detail)
         case "REORG":
