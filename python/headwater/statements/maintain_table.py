@@ -75,6 +75,7 @@ from headwater.statements.maintenance.vacuum import vacuum
 from headwater.statements.running.committing import check_target, checkpoint_layout
 from headwater.statements.running.opening import open_snapshot
 from headwater.statements.running.rerunning import RETRIED
+from headwater.statements.settings import PREDICATE_USE
 from headwater.statements.tables.alter import alter_table
 from headwater.transaction.maintenance import checkpoint
 from headwater.transaction.same_table import writing_to_same_table
@@ -105,7 +106,7 @@ def maintain_table(request: MaintainTableRequest, statement: Statement) -> Commi
         # What OPTIMIZE has to do follows from it.
         done, actions = [run.carried_out(actions[0])], run.plan()
     done += [run.carried_out(each) for each in actions if each.kind != CLUSTER_BY or not done]
-    if not run.is_disabled:
+    if not run.is_disabled and PREDICATE_USE.of(statement):
         predicate_use.tidy(run.snapshot)
     version = open_snapshot(request.table, statement).version
     return CommitAnswer(version=version, rows=[each.row() for each in done])

@@ -264,7 +264,7 @@ def _folder(table_path: str) -> str:
 
 
 def _names(store: Store, table_path: str) -> list[str] | None:
-    """The paths of the files, the oldest first; None if there are none: some stores have no empty folders."""
+    """The paths of the files, the oldest first; None without any, as some stores have no empty folders."""
     try:
         found = store.list_from(_folder(table_path))
     except (FileNotFoundError, NotADirectoryError):
