@@ -318,8 +318,6 @@ def test_a_table_has_so_many_expectations(spark, rows, database, fails):
     spark.sql(
         "MERGE INTO t USING (SELECT * FROM range(23, 26)) AS s ON t.id = s.id "
         "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-        "MERGE INTO t USING (SELECT * FROM range(23, 26)) AS s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * "
-        "WHEN NOT MATCHED THEN INSERT *"
     )
     assert _metrics(rows, "t")["numViolations.c23"] == 1
     assert rows("SELECT count(*) FROM t") == [(26,)]
@@ -338,6 +336,8 @@ def test_copied_files_meet_them(spark, rows, database, tmp_path):
     assert rows("SELECT * FROM t") == [(1, 1)]
     assert rows("SELECT id, quarantine_reason, quarantine_source.operation FROM bad") == [(2, ["ok"], "COPY INTO")]
     assert _metrics(rows, "t")["numRowsDroppedByExpectations"] == 1
+
+
 def test_a_table_made_by_a_query_and_overwritten(spark, rows, database):
     spark.sql(QUARANTINE)
     said = '{"condition": "amount > 0", "onViolation": "QUARANTINE", "into": ["bad"]}'

@@ -11,6 +11,7 @@ import headwater.spark.write.{JoinInserts, PlanHeadwaterReplace, PlanOptimizedWr
 import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.headwater.DefaultTime
 import org.apache.spark.sql.headwater.bridge.{HandlerMetrics, ProgressLine}
+import org.apache.spark.sql.headwater.scan.AcceleratedScans
 
 /** `spark.sql.extensions` names this class: it adds Headwater's parser, rules and table functions to each session. */
 class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
@@ -53,6 +54,8 @@ class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
     extensions.injectPreCBORule(session => PruneFiles(session))
     extensions.injectPreCBORule(_ => ShuffleOnce)
     extensions.injectQueryStageOptimizerRule(session => PruneFilesByKeys(session))
+    extensions.injectQueryStagePrepRule(session => AcceleratedScans(session))
+    extensions.injectColumnar(session => AcceleratedScans.BeforeOthers(session))
   }
 
   /**

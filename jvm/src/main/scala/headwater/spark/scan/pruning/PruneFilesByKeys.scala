@@ -12,6 +12,7 @@ import org.apache.spark.sql.execution.{FileSourceScanExec, FilterExec, ProjectEx
 import org.apache.spark.sql.execution.headwater.scan.BroadcastKeys
 import org.apache.spark.sql.execution.joins.BroadcastHashJoinExec
 import org.apache.spark.sql.headwater.SparkInternals
+import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
 
 /**
  * Dynamic file pruning: prunes a scan's files once more when the tasks that read them are about to start, by what the query has computed
@@ -147,7 +148,9 @@ case class PruneFilesByKeys(session: SparkSession) extends Rule[SparkPlan] {
   private object OurScan {
     def unapply(plan: SparkPlan): Option[FileSourceScanExec] = plan match {
       case scan: FileSourceScanExec => scan.relation.location match {
-          case index: HeadwaterFileIndex if index.mayBePruned => Some(scan)
+          // Under Spark's own class, a scan has the names of the files.
+          case index: HeadwaterFileIndex if index.mayBePruned && scan.relation.fileFormat.isInstanceOf[HeadwaterParquetFileFormat] =>
+            Some(scan)
           case _ => None
         }
       case _ => None

@@ -92,6 +92,18 @@ class HeadwaterParquetFileFormat(
       RowTrackingColumns.defaultRowCommitVersionField -> known(_.defaultRowCommitVersion))
   }
 
+  /**
+   * Spark's own class, if it reads the same rows of the same files, and how the columns are named in them. None if rows are left out, or
+   * columns are asked for that are in no file, nulls are refused or types are wider than a file's: other readers do not know of these.
+   */
+  def plain(required: StructType): Option[(ParquetFileFormat, ColumnMapping)] = {
+    val generated = (positionColumn ++ Seq(RowIndexColumn.Spark, ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME))
+      .exists(required.fieldNames.contains) || rowTracking.exists(_.in(required))
+    val widened = state.tableSchema.contains(HeadwaterParquetFileFormat.TypeChanges)
+    Option.unless(hasDeletionVectors || mappingMode == "id" || generated || widened || ForbiddenNulls.in(required))(
+      (new ParquetFileFormat, new ColumnMapping(tableSchema, mappingMode, nestedFilters = false)))
+  }
+
   // Batches that are filtered or have positions use other vector classes than Spark's, so generated code must not assume Spark's.
   override def vectorTypes(required: StructType, partitions: StructType, conf: SQLConf): Option[Seq[String]] =
     if (hasDeletionVectors || (positionColumn ++ Some(RowIndexColumn.Spark)).exists(required.fieldNames.contains) ||
@@ -236,6 +248,9 @@ class HeadwaterParquetFileFormat(
 }
 
 object HeadwaterParquetFileFormat {
+  /** What the metadata of a widened column has. */
+  private val TypeChanges = "delta.typeChanges"
+
   /** The fields of `_metadata` that say which row a row is. */
   val RowFields: Seq[String] = Seq(RowTrackingColumns.rowIdField, RowTrackingColumns.rowCommitVersionField)
 

@@ -1,0 +1,93 @@
+package org.apache.spark.sql.headwater.scan
+
+import headwater.spark.scan.tables.HeadwaterFileIndex
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, Expression, FileSourceMetadataAttribute}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.{ColumnarRule, FileSourceScanExec, SparkPlan}
+import org.apache.spark.sql.execution.datasources.PartitionDirectory
+import org.apache.spark.sql.headwater.SparkInternals
+import org.apache.spark.sql.types._
+
+/**
+ * Gives scans to Comet, if the session has it: Comet takes a scan only if its format is exactly Spark's own class. A scan gets that class
+ * if it would read the same rows: without deletion vectors, columns of `_metadata`, positions, widened types and forbidden nulls. A scan
+ * that Comet refuses all the same is Spark's.
+ *
+ * Columns of mapped tables get the names that the files have, and keep their ids, by which the plan above refers to them.
+ */
+case class AcceleratedScans(session: SparkSession) extends Rule[SparkPlan] {
+  override def apply(plan: SparkPlan): SparkPlan = if (!AcceleratedScans.isAccelerated(session)) plan
+  else plan.transformUp { case scan: FileSourceScanExec => accelerated(scan).getOrElse(scan) }
+
+  private def accelerated(scan: FileSourceScanExec): Option[SparkPlan] = (scan.relation.fileFormat, scan.relation.location) match {
+    // A statement that numbers files reads them in tasks of its own.
+    case (ours: HeadwaterParquetFileFormat, index: HeadwaterFileIndex) if !index.indexed.numbersFiles && !hasMetadata(scan) =>
+      ours.plain(scan.requiredSchema).map { case (format, mapping) =>
+        val partitions = scan.relation.partitionSchema.fieldNames
+        def inFile(column: Attribute) = !partitions.contains(column.name)
+        def named(column: Attribute): Attribute = if (!inFile(column)) column
+        else {
+          val field = mapping.physical(StructType(Seq(StructField(column.name, column.dataType)))).head
+          column.withName(field.name).withDataType(field.dataType)
+        }
+        def renamed(filter: Expression) = filter.transform { case column: AttributeReference => named(column) }
+        // All Parquet formats are equal to Spark, which keeps a plan's node if the new one is equal: the option makes them differ.
+        val relation = scan.relation.copy(
+          location = new IndexOfPhysicalNames(index),
+          dataSchema = mapping.physical(scan.relation.dataSchema),
+          fileFormat = format,
+          options = scan.relation.options + AcceleratedScans.Marked)(scan.relation.sparkSession)
+        AcceleratedScans.copied(
+          scan,
+          "relation" -> relation,
+          "output" -> scan.output.map(named),
+          "requiredSchema" -> mapping.physical(scan.requiredSchema),
+          "dataFilters" -> scan.dataFilters.filter(AcceleratedScans.isExact).map(renamed))
+      }
+    case _ => None
+  }
+
+  private def hasMetadata(scan: FileSourceScanExec): Boolean = scan.output.exists {
+    case FileSourceMetadataAttribute(_) => true
+    case _ => false
+  }
+}
+
+/**
+ * The files that a scan under the names of the files reads. Its data filters mean nothing to the handler, which has pruned by them already,
+ * by the table's names: one column may be called in the files as another one is in the table.
+ */
+private final class IndexOfPhysicalNames(index: HeadwaterFileIndex) extends HeadwaterFileIndex(index.indexed) {
+  override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] =
+    super.listFiles(partitionFilters, Nil)
+}
+
+object AcceleratedScans {
+  /** The rule as Comet's own. Spark runs rules of this kind in the order of the extensions, and Comet's plugin adds itself last. */
+  case class BeforeOthers(session: SparkSession) extends ColumnarRule {
+    override def preColumnarTransitions: Rule[SparkPlan] = AcceleratedScans(session)
+  }
+
+  private val Marked = "headwater.accelerated" -> "true"
+
+  private def isAccelerated(session: SparkSession): Boolean =
+    session.sparkContext.conf.get("spark.plugins", "").contains("org.apache.spark.CometPlugin") &&
+      SparkInternals.conf(session).getConfString("spark.comet.enabled", "true").trim.equalsIgnoreCase("true")
+
+  /** Filters that other readers may compare with a file's statistics. Those of other types may be wrong for NaN, or in another calendar. */
+  private def isExact(filter: Expression): Boolean = filter.references.forall(_.dataType match {
+    case ByteType | ShortType | IntegerType | LongType | BooleanType | _: DecimalType => true
+    case text: StringType => text.isUTF8BinaryCollation
+    case DateType => true
+    case _ => false
+  })
+
+  private def copied(scan: FileSourceScanExec, others: (String, AnyRef)*): SparkPlan = {
+    val changed = others.toMap
+    val arguments = scan.productElementNames.zip(scan.productIterator).map { case (name, value) =>
+      changed.getOrElse(name, value.asInstanceOf[AnyRef])
+    }
+    scan.makeCopy(arguments.toArray)
+  }
+}
