@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
+from headwater.tables import DeltaTable
 
 NAME = "spark.headwater.timestampAsOf"
 _FIRST = datetime.now(timezone.utc) - timedelta(hours=10)
@@ -80,6 +83,50 @@ def test_a_view_keeps_the_time_that_it_was_created_with(spark, rows, tables, set
     assert rows("SELECT now.n, early.n, early_too.n FROM now, early, early_too") == [(2, 1, 1)]
     with settings({NAME: LATE}):
         assert rows("SELECT now.n, early.n, early_too.n FROM now, early, early_too") == [(2, 1, 1)]
+
+
+def test_views_over_views(spark, rows, tables, settings):
+    spark.sql("CREATE VIEW plain AS SELECT * FROM t")
+    spark.table("t").createOrReplaceTempView("of_frame")
+    spark.table("t").select("id").createOrReplaceTempView("of_ids")
+    with settings({NAME: EARLY}):
+        spark.sql("CREATE VIEW outer_early AS SELECT count(*) AS n FROM plain")
+        assert rows("SELECT count(*) FROM of_ids") == [(1,)]
+        with pytest.raises(PySparkException) as raised:
+            spark.sql("SELECT * FROM of_frame").collect()
+        assert raised.value.getCondition() == "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS"
+    for time in (None, LATE):
+        with settings({NAME: time} if time else {}):
+            assert rows("SELECT n FROM outer_early") == [(1,)]
+            assert rows("SELECT count(*) FROM of_frame") == [(2,)]
+    for view in ("of_frame", "of_ids"):
+        spark.catalog.dropTempView(view)
+
+
+def test_a_younger_table_is_written_to(spark, rows, tables, settings, tmp_path):
+    with settings({NAME: EARLY}):
+        spark.sql("CREATE TABLE young (id INT, more STRING) USING delta")
+        spark.sql("INSERT INTO young VALUES (1, 'a'), (2, 'b')")
+        spark.sql("CREATE TEMPORARY VIEW through AS SELECT * FROM t")
+        spark.sql("UPDATE through SET more = 'through' WHERE id = 2")
+        opened = DeltaTable.forName(spark, "young")
+        opened.update(F.col("more") == "a", {"more": F.lit("api")})
+        path = rows("SELECT location FROM (DESCRIBE DETAIL young)")[0][0]
+        DeltaTable.forPath(spark, path).delete(F.col("more") == "b")
+        stream = spark.readStream.table("young").writeStream.option("checkpointLocation", str(tmp_path / "c"))
+        stream.trigger(availableNow=True).toTable("copied").awaitTermination()
+        assert spark.read.option("newestVersion", "true").table("copied").count() == 1
+    spark.catalog.dropTempView("through")
+    assert rows("SELECT * FROM young") == [(1, "api")]
+    assert rows("SELECT more FROM t WHERE id = 2") == [("through",)]
+
+
+def test_a_time_that_is_none_keeps_no_other_statement_from_running(spark, rows, tables):
+    spark.sql(f"SET {NAME} = yesterday evening")
+    assert rows("SELECT 1") == [(1,)]
+    spark.sql("INSERT INTO t VALUES (3, 'y')")
+    spark.sql(f"RESET {NAME}")
+    assert rows("SELECT count(*) FROM t") == [(3,)]
 
 
 def test_errors_name_the_time(spark, tables, settings, fails):

@@ -34,6 +34,7 @@ _ASIDE = "the table property delta.writePartitionColumnsToParquet decides"
 READS = (
     Option("versionAsOf", "the version to read"),
     Option("timestampAsOf", "the time at which to read the table"),
+    Option("newestVersion", "true: the newest version, whatever spark.headwater.timestampAsOf says"),
     Option("readChangeFeed", "true: the changes of the table, not its rows"),
     Option("readChangeData", "an older name for readChangeFeed"),
     Option("readChangelog", "true: the changes in pairs of before and after"),

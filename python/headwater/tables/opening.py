@@ -44,7 +44,14 @@ class NamedTable:
 
     def frame(self) -> DataFrame:
         """The table's rows."""
-        return self._spark.table(self.name)
+        return self.read(self._reader)
+
+    @property
+    def _reader(self) -> Any:
+        """A reader of the newest version, which is the one that changes."""
+        reader = self._spark.read
+        has_time = self._spark.conf.get("spark.headwater.timestampAsOf", None)
+        return reader.option("newestVersion", "true") if has_time else reader
 
     def sql(self, text: str) -> DataFrame:
         """Run a statement that names the table."""
@@ -72,7 +79,7 @@ class ReachedTable(NamedTable):
         return frame
 
     def frame(self) -> DataFrame:
-        return self.read(self._spark.read)
+        return self.read(self._reader)
 
     def sql(self, text: str) -> DataFrame:
         with self._handed():

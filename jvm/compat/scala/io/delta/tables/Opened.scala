@@ -2,12 +2,16 @@ package io.delta.tables
 
 import java.util.UUID
 
-import org.apache.spark.sql.{DataFrame, SparkSession}
+import org.apache.spark.sql.{DataFrame, DataFrameReader, SparkSession}
 
 /** What a [[DeltaTable]] opens: a table by its name, as SQL. */
 private[tables] class Opened(spark: SparkSession, val name: String) extends Serializable {
   /** The table's rows. */
-  def frame: DataFrame = spark.table(name)
+  def frame: DataFrame = reader.table(name)
+
+  /** Reads the newest version, which is the one that changes. */
+  protected def reader: DataFrameReader =
+    if (spark.conf.getOption("spark.headwater.timestampAsOf").isEmpty) spark.read else spark.read.option("newestVersion", "true")
 
   /** Runs a statement that names the table. */
   def sql(text: String): DataFrame = spark.sql(text)
@@ -21,7 +25,7 @@ private[tables] final class OpenedWithOptions(spark: SparkSession, path: String,
     extends Opened(spark, SqlText.path(s"/$view")) {
   private var running = 0
 
-  override def frame: DataFrame = spark.read.format("delta").options(options).load(path)
+  override def frame: DataFrame = reader.format("delta").options(options).load(path)
 
   override def sql(text: String): DataFrame = {
     synchronized {

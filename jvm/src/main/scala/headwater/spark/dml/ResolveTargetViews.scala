@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
-import org.apache.spark.sql.headwater.SparkInternals
+import org.apache.spark.sql.headwater.{DefaultTime, SparkInternals}
 import org.apache.spark.sql.headwater.dml.VariableResolver
 
 /**
@@ -32,7 +32,7 @@ case class ResolveTargetViews(session: SparkSession) extends Rule[LogicalPlan] {
     case named: PlanWithUnresolvedIdentifier =>
       name(named.identifierExpr).flatMap(parts => found(statement, named.planBuilder(parts, named.children), evolves))
     case relation: UnresolvedRelation if SparkInternals.isTemporaryView(session, relation.multipartIdentifier) =>
-      val view = SparkInternals.analyzed(session, relation)
+      val view = DefaultTime.within(None)(SparkInternals.analyzed(session, relation))
       if (!view.exists { case relation: LogicalRelation => SparkInternals.isOurs(relation); case _ => false }) None
       else {
         val target = pending(statement, relation.multipartIdentifier, view)

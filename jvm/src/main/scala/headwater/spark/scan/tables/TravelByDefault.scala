@@ -1,14 +1,19 @@
 package headwater.spark.scan.tables
 
+import scala.jdk.CollectionConverters._
+
 import headwater.spark.DeltaDataSource
+import headwater.spark.bridge.TableLocation
 import headwater.spark.catalog.{CatalogRelation, HeadwaterTable, TableVersion}
 import headwater.spark.changes.FindChangeReads
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation
+import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.plans.logical.{DeleteFromTable, LogicalPlan, MergeIntoTable, UnresolvedDataSource, UpdateTable}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.headwater.{DefaultTime, SparkInternals}
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
  * Reads the Delta tables of a query as of the time that the session or a view has as its default, unless the query says itself which version
@@ -16,18 +21,20 @@ import org.apache.spark.sql.headwater.{DefaultTime, SparkInternals}
  * what they are.
  */
 case class TravelByDefault(session: SparkSession) extends Rule[LogicalPlan] {
-  override def apply(plan: LogicalPlan): LogicalPlan = DefaultTime.of(session).map { case (text, zone) =>
-    travel(plan, TableVersion(timestamp = Some(DeltaDataSource.timestamp(text, zone)), mayBeLater = true))
-  }.getOrElse(plan)
+  override def apply(plan: LogicalPlan): LogicalPlan = DefaultTime.of(session).fold(plan)(travel(plan, _))
 
-  private def travel(plan: LogicalPlan, time: TableVersion): LogicalPlan = plan match {
+  private def travel(plan: LogicalPlan, time: DefaultTime.Value): LogicalPlan = plan match {
     case _: DeleteFromTable | _: UpdateTable => plan
     case merge: MergeIntoTable => merge.copy(sourceTable = travel(merge.sourceTable, time))
-    case named: UnresolvedRelation if named.isStreaming || named.getTagValue(FindChangeReads.Found).isDefined => named
-    case named: UnresolvedRelation => SparkInternals.analyzer(session).ResolveRelations(named).transform {
+    case named: UnresolvedRelation
+        if named.isStreaming || isNewest(named.options) || named.getTagValue(FindChangeReads.Found).isDefined => named
+    case named: UnresolvedRelation =>
+      val resolved = DefaultTime.within(Some(time))(SparkInternals.analyzer(session).ResolveRelations(named)).transform {
         case relation: DataSourceV2Relation => travelled(relation, time)
       }
-    case read: UnresolvedDataSource if !read.isStreaming =>
+      // What a temporary view of a DataFrame has resolved already.
+      PinSnapshots.pin(resolved, index => Some(TableState.of(asOf(index.tableLocation, None, time))))
+    case read: UnresolvedDataSource if !read.isStreaming && !isNewest(new CaseInsensitiveStringMap(read.options.asJava)) =>
       SparkInternals.loaded(session, read) match {
         case relation: DataSourceV2Relation => travelled(relation, time)
         case other => other
@@ -35,10 +42,16 @@ case class TravelByDefault(session: SparkSession) extends Rule[LogicalPlan] {
     case other => other.mapChildren(travel(_, time))
   }
 
-  private def travelled(relation: DataSourceV2Relation, time: TableVersion): LogicalPlan = relation match {
-    case CatalogRelation(table: HeadwaterTable, _, options) if table.asked.isLatest =>
-      val older = HeadwaterTable.load(session, table.location, time, table.catalogTable)
-      val read = DataSourceV2Relation.create(older, relation.catalog, relation.identifier, options)
+  private def isNewest(options: CaseInsensitiveStringMap): Boolean = options.getBoolean("newestVersion", false)
+
+  private def asOf(location: TableLocation, entry: Option[CatalogTable], time: DefaultTime.Value): HeadwaterTable = {
+    val moment = DeltaDataSource.timestamp(time.text, time.zone)
+    HeadwaterTable.load(session, location, TableVersion(timestamp = Some(moment), mayBeLater = true), entry)
+  }
+
+  private def travelled(relation: DataSourceV2Relation, time: DefaultTime.Value): LogicalPlan = relation match {
+    case CatalogRelation(table: HeadwaterTable, _, options) if table.asked.isLatest && !isNewest(options) =>
+      val read = DataSourceV2Relation.create(asOf(table.location, table.catalogTable, time), relation.catalog, relation.identifier, options)
       read.copyTagsFrom(relation)
       read
     case _ => relation
