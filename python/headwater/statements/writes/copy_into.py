@@ -178,20 +178,20 @@ class _Copying:
         names = None if given.files is None else [next(values) for _ in given.files]
         pattern = None if given.pattern is None else next(values)
         self._reader = {next(values): next(values) for _ in given.format_options}
-        self._options = Options({next(values): next(values) for _ in given.copy_options})
+        self._given = Options({next(values): next(values) for _ in given.copy_options})
         self._format = _format_of(given.format)
         reader = Options(self._reader)
         self._asked = Asked(request.name, self._path, names, pattern, reader)
         self._skips_damaged = reader.flag("ignoreCorruptFiles") is True
         self._damaged: set[str] = set()
-        self._force = self._options.flag("force") is True
-        self._merges = self._options.flag("mergeSchema")
+        self._force = self._given.flag("force") is True
+        self._merges = self._given.flag("mergeSchema")
         self._check(given, reader)
 
     def _check(self, given: CopyArguments, reader: Options) -> None:
-        for name in self._options:
+        for name in self._given:
             if name not in ("force", "mergeschema"):
-                raise illegal_option(name, self._options[name], "is none of COPY_OPTIONS, which are force, mergeSchema")
+                raise illegal_option(name, self._given[name], "is none of COPY_OPTIONS, which are force, mergeSchema")
         for name, value in self._reader.items():
             if name.lower() in _NOT_HERE:
                 raise illegal_option(name, value, _INSTEAD)
@@ -275,7 +275,7 @@ class _Copying:
         if self._format in _MERGED and "mergeschema" not in asked:
             defaults["mergeSchema"] = "true"
         has_partitions = any("=" in part for file in listing.new for part in file.below.split("/")[:-1])
-        if has_partitions and not self._asked.options.flag("recursiveFileLookup"):
+        if has_partitions and not self._asked.reader.flag("recursiveFileLookup"):
             defaults["basePath"] = _url(listing.source.folder)
         paths = [file.path for file in listing.new]
         files = SourceFiles(format=self._format, paths=paths, schema=None, options={**options, **defaults})
@@ -340,7 +340,7 @@ class _Copying:
     def _write(self, found: _Found) -> Written:
         if found.plan is None:
             return Written()
-        return write_rows(self._statement, found.target, found.plan, found.columns.names, self._options)
+        return write_rows(self._statement, found.target, found.plan, found.columns.names, self._given)
 
     def _notes_damaged(self, error: Exception, listing: _Listing) -> bool:
         """Whether an error is about a file that is damaged, and that the statement goes on without."""
@@ -409,7 +409,7 @@ class _Copying:
                 if found.plan is None:
                     return []
                 plan = found.plan if most is None else statement.add_selection(f"SELECT * LIMIT {most}", found.plan)
-                return check_rows(statement, found.target, plan, found.columns.names, self._options, _MOST_SHOWN)
+                return check_rows(statement, found.target, plan, found.columns.names, self._given, _MOST_SHOWN)
             except Exception as error:
                 if not self._notes_damaged(error, listing):
                     raise

@@ -45,14 +45,14 @@ class Asked:
 
     :param path: as the user wrote it; it may have wildcards.
     :param names: below the path; ``pattern``: of their paths below it.
-    :param options: of the reader.
+    :param reader: its options.
     """
 
     table: str
     path: str
     names: Sequence[str] | None
     pattern: str | None
-    options: Options
+    reader: Options
 
 
 class Source(NamedTuple):
@@ -156,10 +156,10 @@ def _missing(asked: Asked, path: str) -> HeadwaterError:
 def _choices(asked: Asked, wild: str | None, statement: Statement) -> list[Callable[[SourceFile], bool]]:
     """What the path's wildcards, PATTERN and the options of Spark's readers leave of the files."""
     chooses = [_below_matches(pattern) for pattern in (wild, asked.pattern) if pattern is not None]
-    if (pattern := asked.options.get("pathglobfilter")) is not None:
+    if (pattern := asked.reader.get("pathglobfilter")) is not None:
         chooses.append(_name_matches(pattern))
     for name, is_after in (("modifiedAfter", True), ("modifiedBefore", False)):
-        if (text := asked.options.get(name.lower())) is not None:
+        if (text := asked.reader.get(name.lower())) is not None:
             if (time := time_of(literal(text), statement)) is None:
                 raise illegal_option(name, text, "must be a time, such as 2026-05-01T00:00:00")
             chooses.append(_modified(time.microseconds, is_after))

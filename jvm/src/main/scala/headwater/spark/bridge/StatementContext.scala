@@ -109,8 +109,8 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
   }
 
   /**
-   * Makes a SELECT without FROM that a user wrote, over a plan's rows, available as ``hw_plan.`n` ``; returns n. `names` (JSON) are those of
-   * its columns, if there are any.
+   * Makes a SELECT without FROM that a user wrote, over a plan's rows, available as ``hw_plan.`n` ``; returns n. `names` (JSON) are
+   * those of its columns, if there are any.
    */
   def addSelection(text: String, plan: Int, names: String): Int =
     addPlan(QueryCompiler.selection(session, text, plans(plan), Json.strings(Json.parse(names))))
