@@ -86,9 +86,12 @@ def test_a_view_keeps_the_time_that_it_was_created_with(spark, rows, tables, set
 
 
 def test_views_over_views(spark, rows, tables, settings):
-    spark.sql("CREATE VIEW plain AS SELECT * FROM t")
+    spark.sql("CREATE VIEW plain AS SELECT id FROM t")
     spark.table("t").createOrReplaceTempView("of_frame")
-    spark.table("t").select("id").createOrReplaceTempView("of_ids")
+    spark.sql("CREATE TABLE ids USING delta AS SELECT 1 AS id")
+    spark.sql("INSERT INTO ids VALUES (2)")
+    _dated(rows("SELECT location FROM (DESCRIBE DETAIL ids)")[0][0])
+    spark.table("ids").createOrReplaceTempView("of_ids")
     with settings({NAME: EARLY}):
         spark.sql("CREATE VIEW outer_early AS SELECT count(*) AS n FROM plain")
         assert rows("SELECT count(*) FROM of_ids") == [(1,)]
@@ -104,10 +107,10 @@ def test_views_over_views(spark, rows, tables, settings):
 
 
 def test_a_younger_table_is_written_to(spark, rows, tables, settings, tmp_path):
+    spark.sql("CREATE TEMPORARY VIEW through AS SELECT * FROM t")
     with settings({NAME: EARLY}):
         spark.sql("CREATE TABLE young (id INT, more STRING) USING delta")
         spark.sql("INSERT INTO young VALUES (1, 'a'), (2, 'b')")
-        spark.sql("CREATE TEMPORARY VIEW through AS SELECT * FROM t")
         spark.sql("UPDATE through SET more = 'through' WHERE id = 2")
         opened = DeltaTable.forName(spark, "young")
         opened.update(F.col("more") == "a", {"more": F.lit("api")})

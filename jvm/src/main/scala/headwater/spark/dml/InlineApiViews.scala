@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.analysis.{UnresolvedFunction, UnresolvedRel
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.headwater.SparkInternals
+import org.apache.spark.sql.headwater.{DefaultTime, SparkInternals}
 
 /**
  * Puts the pieces of a statement of the Python API in place before Spark resolves anything.
@@ -39,7 +39,7 @@ case class InlineApiViews(session: SparkSession) extends Rule[LogicalPlan] {
 
   private def find(name: String): Option[Handed] =
     if (SparkInternals.sessionCatalog(session).getRawTempView(name).isEmpty) None
-    else SparkInternals.logicalPlan(session.table(name)).collectFirst {
+    else DefaultTime.within(None)(SparkInternals.logicalPlan(session.table(name))).collectFirst {
       case Filter(IsNotNull(struct: CreateNamedStruct), Pair(target, source)) => Handed(target, source, struct.valExprs)
       case Pair(target, source) => Handed(target, source, Nil)
     }
