@@ -14,7 +14,7 @@ import headwater.spark.streaming.{HeadwaterSink, HeadwaterSource, PlannedTable}
 import headwater.spark.write.HeadwaterWrites
 import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.{DataFrame, SaveMode, SparkSession, SQLContext}
-import org.apache.spark.sql.catalyst.expressions.{AttributeReference, Cast, EvalMode, Literal}
+import org.apache.spark.sql.catalyst.expressions.AttributeReference
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.connector.catalog.Table
 import org.apache.spark.sql.connector.expressions.Transform
@@ -26,9 +26,8 @@ import org.apache.spark.sql.sources.{
   BaseRelation, CreatableRelationProvider, DataSourceRegister, StreamSinkProvider, SupportsStreamSourceMetadataColumns
 }
 import org.apache.spark.sql.streaming.OutputMode
-import org.apache.spark.sql.types.{DataType, StringType, StructType, TimestampType}
+import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
-import org.apache.spark.unsafe.types.UTF8String
 
 /** `format("delta")`: reads and writes a table by its path. `META-INF/services` names this class, and some of Spark's errors do. */
 class DeltaDataSource
@@ -68,7 +67,7 @@ class DeltaDataSource
     if (options.containsKey("versionAsOf") && options.containsKey("timestampAsOf")) throw HeadwaterException("DELTA_ONEOF_IN_TIMETRAVEL")
     val asked = TableVersion(
       Option(options.get("versionAsOf")).map(DeltaDataSource.version),
-      Option(options.get("timestampAsOf")).map(DeltaDataSource.timestamp(_, SparkInternals.conf(session).sessionLocalTimeZone)))
+      Option(options.get("timestampAsOf")).map(TableVersion.moment(_, SparkInternals.conf(session).sessionLocalTimeZone)))
     try HeadwaterTable.load(session, location, asked)
     catch { case e: HeadwaterException if DeltaDataSource.Absent(e.getCondition) => new MissingTable(location.path, e) }
   }
@@ -159,11 +158,4 @@ object DeltaDataSource {
 
   private def version(text: String): Long =
     scala.util.Try(text.trim.toLong).getOrElse(throw HeadwaterException("DELTA_TIME_TRAVEL_INVALID_BEGIN_VALUE", "version" -> text))
-
-  /** A timestamp as Spark parses it in a time zone: microseconds since the epoch, as text. */
-  private[spark] def timestamp(text: String, zone: String): String = {
-    val value = Cast(Literal(UTF8String.fromString(text), StringType), TimestampType, Some(zone), EvalMode.LEGACY).eval()
-    if (value == null) throw HeadwaterException("DELTA_TIMESTAMP_INVALID", "expr" -> text)
-    value.toString
-  }
 }

@@ -2,7 +2,6 @@ package headwater.spark.scan.tables
 
 import scala.jdk.CollectionConverters._
 
-import headwater.spark.DeltaDataSource
 import headwater.spark.bridge.TableLocation
 import headwater.spark.catalog.{CatalogRelation, HeadwaterTable, TableVersion}
 import headwater.spark.changes.FindChangeReads
@@ -16,9 +15,9 @@ import org.apache.spark.sql.headwater.{DefaultTime, SparkInternals}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
- * Reads the Delta tables of a query as of the time that the session or a view has as its default, unless the query says itself which version
- * it reads. It looks before Spark resolves anything, because an older version may have other columns. Tables that a statement writes to stay
- * what they are.
+ * Reads the Delta tables of a query as of the time that the session or a view has as its default, unless the query says itself which
+ * version it reads. It looks before Spark resolves anything, because an older version may have other columns. Tables that a statement
+ * writes to stay what they are.
  */
 case class TravelByDefault(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = DefaultTime.of(session).fold(plan)(travel(plan, _))
@@ -45,7 +44,7 @@ case class TravelByDefault(session: SparkSession) extends Rule[LogicalPlan] {
   private def isNewest(options: CaseInsensitiveStringMap): Boolean = options.getBoolean("newestVersion", false)
 
   private def asOf(location: TableLocation, entry: Option[CatalogTable], time: DefaultTime.Value): HeadwaterTable = {
-    val moment = DeltaDataSource.timestamp(time.text, time.zone)
+    val moment = TableVersion.moment(time.text, time.zone)
     HeadwaterTable.load(session, location, TableVersion(timestamp = Some(moment), mayBeLater = true), entry)
   }
 

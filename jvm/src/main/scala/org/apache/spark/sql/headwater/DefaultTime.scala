@@ -4,8 +4,8 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.internal.SQLConf
 
 /**
- * The setting for the time as of which tables are read. Spark knows it as one of its own, so that a view keeps the value that it was created
- * with.
+ * The setting for the time as of which tables are read. Spark knows it as one of its own, so that a view keeps the value that it was
+ * created with.
  */
 object DefaultTime {
   /** A time as somebody set it, and the time zone that it is in. */
