@@ -91,6 +91,29 @@ def test_columns_whose_names_were_exchanged(comet: CometSpark) -> None:
     assert _NATIVE in plan
 
 
+def test_a_column_called_in_files_what_a_partition_is_called(comet: CometSpark) -> None:
+    comet.query("CREATE TABLE met (k INT, v INT) USING delta PARTITIONED BY (k)")
+    comet.query("INSERT INTO met VALUES (1, 10), (2, 20)")
+    comet.query("ALTER TABLE met SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    comet.query("ALTER TABLE met RENAME COLUMN v TO w")
+    comet.query("ALTER TABLE met RENAME COLUMN k TO v")
+    assert comet.query("SELECT w, v FROM met WHERE w > 5 ORDER BY w")[0] == [[10, 1], [20, 2]]
+    comet.query("INSERT OVERWRITE met SELECT * FROM met")
+    assert comet.query("SELECT w, v FROM met ORDER BY w")[0] == [[10, 1], [20, 2]]
+
+
+@pytest.mark.parametrize("more", ["", ", u STRING COLLATE UTF8_LCASE", ", u VARIANT"])
+def test_days_that_a_calendar_skips(comet: CometSpark, more: str) -> None:
+    comet.query("DROP TABLE IF EXISTS days")
+    comet.query(f"CREATE TABLE days (id INT, d DATE{more}) USING delta")
+    comet.query("INSERT INTO days (id, d) VALUES (1, DATE'1582-10-10')")
+    comet.query("INSERT INTO days (id, d) VALUES (2, DATE'2020-01-01')")
+    for condition in ("= DATE'1582-10-10'", "IN (DATE'1582-10-10', DATE'1582-10-06')"):
+        rows, plan = comet.query(f"SELECT * FROM days WHERE d {condition}")
+        assert [row[0] for row in rows] == [1]
+        assert (_NATIVE in plan) == (not more)
+
+
 def test_widened_columns_are_read_by_spark(comet: CometSpark) -> None:
     comet.query("CREATE TABLE wide (id INT) USING delta TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
     comet.query("INSERT INTO wide VALUES (1), (2)")

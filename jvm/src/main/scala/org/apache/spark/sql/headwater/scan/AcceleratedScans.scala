@@ -1,5 +1,7 @@
 package org.apache.spark.sql.headwater.scan
 
+import java.util.Locale
+
 import headwater.spark.scan.tables.HeadwaterFileIndex
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, Expression, FileSourceMetadataAttribute}
@@ -23,29 +25,42 @@ case class AcceleratedScans(session: SparkSession) extends Rule[SparkPlan] {
   private def accelerated(scan: FileSourceScanExec): Option[SparkPlan] = (scan.relation.fileFormat, scan.relation.location) match {
     // A statement that numbers files reads them in tasks of its own.
     case (ours: HeadwaterParquetFileFormat, index: HeadwaterFileIndex) if !index.indexed.numbersFiles && !hasMetadata(scan) =>
-      ours.plain(scan.requiredSchema).map { case (format, mapping) =>
-        val partitions = scan.relation.partitionSchema.fieldNames
-        def inFile(column: Attribute) = !partitions.contains(column.name)
-        def named(column: Attribute): Attribute = if (!inFile(column)) column
-        else {
-          val field = mapping.physical(StructType(Seq(StructField(column.name, column.dataType)))).head
-          column.withName(field.name).withDataType(field.dataType)
-        }
-        def renamed(filter: Expression) = filter.transform { case column: AttributeReference => named(column) }
-        // All Parquet formats are equal to Spark, which keeps a plan's node if the new one is equal: the option makes them differ.
-        val relation = scan.relation.copy(
-          location = new IndexOfPhysicalNames(index),
-          dataSchema = mapping.physical(scan.relation.dataSchema),
-          fileFormat = format,
-          options = scan.relation.options + AcceleratedScans.Marked)(scan.relation.sparkSession)
-        AcceleratedScans.copied(
-          scan,
-          "relation" -> relation,
-          "output" -> scan.output.map(named),
-          "requiredSchema" -> mapping.physical(scan.requiredSchema),
-          "dataFilters" -> scan.dataFilters.filter(AcceleratedScans.isExact).map(renamed))
+      ours.plain(scan.requiredSchema).filter { case (_, mapping) => isAlike(scan, mapping.physical) }.map {
+        case (format, mapping) =>
+          val partitions = scan.relation.partitionSchema.fieldNames
+          def inFile(column: Attribute) = !partitions.contains(column.name)
+          def named(column: Attribute): Attribute = if (!inFile(column)) column
+          else {
+            val field = mapping.physical(StructType(Seq(StructField(column.name, column.dataType)))).head
+            column.withName(field.name).withDataType(field.dataType)
+          }
+          def renamed(filter: Expression) = filter.transform { case column: AttributeReference => named(column) }
+          // All Parquet formats are equal to Spark, which keeps a plan's node if the new one is equal: the option makes them differ.
+          val relation = scan.relation.copy(
+            location = new IndexOfPhysicalNames(index),
+            dataSchema = mapping.physical(scan.relation.dataSchema),
+            fileFormat = format,
+            options = scan.relation.options + AcceleratedScans.Marked)(scan.relation.sparkSession)
+          AcceleratedScans.copied(
+            scan,
+            "relation" -> relation,
+            "output" -> scan.output.map(named),
+            "requiredSchema" -> mapping.physical(scan.requiredSchema),
+            "dataFilters" -> scan.dataFilters.filter(AcceleratedScans.isExact).map(renamed))
       }
     case _ => None
+  }
+
+  /**
+   * Whether it reads the same rows under the names of the files. Comet finds columns by name, so no column may be called there what a
+   * column of the partition, or of the change feed, is called in the table. And what Comet refuses is left to Headwater's reader.
+   */
+  private def isAlike(scan: FileSourceScanExec, physical: StructType => StructType): Boolean = {
+    val others = scan.relation.partitionSchema.fieldNames.map(_.toLowerCase(Locale.ROOT)).toSet
+    def isOther(name: String) = others(name.toLowerCase(Locale.ROOT))
+    val inFiles = physical(StructType(scan.relation.dataSchema.filterNot(column => isOther(column.name))))
+    !inFiles.fieldNames.exists(isOther) &&
+    scan.schema.forall(field => AcceleratedScans.isTaken(field.dataType))
   }
 
   private def hasMetadata(scan: FileSourceScanExec): Boolean = scan.output.exists {
@@ -79,9 +94,18 @@ object AcceleratedScans {
   private def isExact(filter: Expression): Boolean = filter.references.forall(_.dataType match {
     case ByteType | ShortType | IntegerType | LongType | BooleanType | _: DecimalType => true
     case text: StringType => text.isUTF8BinaryCollation
-    case DateType => true
     case _ => false
   })
+
+  private def isTaken(kind: DataType): Boolean = kind match {
+    case text: StringType => text.isUTF8BinaryCollation
+    case struct: StructType => struct.forall(field => isTaken(field.dataType))
+    case array: ArrayType => isTaken(array.elementType)
+    case map: MapType => isTaken(map.keyType) && isTaken(map.valueType)
+    case BooleanType | ByteType | ShortType | IntegerType | LongType | FloatType | DoubleType | DateType | TimestampType |
+        TimestampNTZType | BinaryType | _: DecimalType => true
+    case _ => false
+  }
 
   private def copied(scan: FileSourceScanExec, others: (String, AnyRef)*): SparkPlan = {
     val changed = others.toMap
