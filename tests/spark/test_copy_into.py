@@ -302,3 +302,168 @@ def test_what_becomes_of_the_loaded_files_in_clones_restores_and_vacuums(spark, 
     spark.sql("CREATE OR REPLACE TABLE t (id INT, day DATE) USING delta")
     assert loaded(spark, copy.format("t")) == [3, 0]
     assert ids(spark) == [1, 2, 3]
+
+
+def put(folder: Path, name: str, text: str) -> Path:
+    file = folder / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def found(spark, text: str = "SELECT * FROM t") -> list[dict[str, object]]:
+    return sorted((row.asDict(True) for row in spark.sql(text).collect()), key=str)
+
+
+NESTED = "id INT, s STRUCT<x: INT>, a ARRAY<INT>, o ARRAY<STRUCT<x: INT>>, m MAP<STRING, INT>, text STRING"
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ('{"id":1,"s":null,"a":null,"m":null}', {"id": 1}),
+        ('{"a":[],"o":[],"m":{},"s":{}}', {"a": [], "o": [], "m": {}, "s": {"x": None}}),
+        ('{"m":{}}', {"m": {}}),
+        ('{"id":1,"text":{"k": 1.10}}', {"id": 1, "text": '{"k": 1.10}'}),
+        ('{"id":1,"text":1.10}', {"id": 1, "text": "1.10"}),
+        ("{}", {}),
+    ],
+)
+def test_json_is_read_as_what_the_table_has(spark, database, landing, text, values):
+    spark.sql(f"CREATE TABLE t ({NESTED}) USING delta")
+    put(landing, "a.json", f"{text}\n{text}\n")
+    copy = f"COPY INTO t FROM '{landing}' FILEFORMAT = JSON"
+    assert loaded(spark, copy) == [2, 0]
+    assert found(spark) == [{**dict.fromkeys(("id", "s", "a", "o", "m", "text")), **values}] * 2
+    assert loaded(spark, copy) == [0, 0]
+
+
+def test_rows_without_fields_and_files_without_rows(spark, database, landing):
+    spark.sql(
+        "CREATE TABLE t (id INT DEFAULT 7) USING delta TBLPROPERTIES ('delta.feature.allowColumnDefaults'='supported')"
+    )
+    put(landing, "a.json", "{}\n{}\n")
+    put(landing, "empty.json", "")
+    copy = "COPY INTO t FROM {} FILEFORMAT = JSON {}"
+    assert loaded(spark, copy.format(f"'{landing}'", "")) == [2, 0]
+    assert ids(spark) == [7, 7]
+    put(landing, "empty2.json", "")
+    assert loaded(spark, copy.format(f"'{landing}'", "")) == [0, 0]
+    assert "files to load: 0" in spark.sql("EXPLAIN " + copy.format(f"'{landing}'", "")).collect()[0][0]
+    select = copy.format(f"(SELECT 5 AS id FROM '{landing}')", "COPY_OPTIONS ('force' = 'true')")
+    assert loaded(spark, select) == [2, 0]
+    assert ids(spark) == [5, 5, 7, 7]
+
+
+def test_xml_with_one_item_and_one_record(spark, database, landing):
+    spark.sql("CREATE TABLE t (id INT, item ARRAY<INT>, part ARRAY<STRUCT<a: INT>>) USING delta")
+    put(landing, "a.xml", "<rs><r><id>1</id><item>5</item><part><a>1</a></part></r></rs>")
+    assert loaded(spark, f"COPY INTO t FROM '{landing}' FILEFORMAT = XML FORMAT_OPTIONS ('rowTag' = 'r')") == [1, 0]
+    assert found(spark) == [{"id": 1, "item": [5], "part": [{"a": 1}]}]
+
+
+def test_values_that_no_sample_had(spark, database, landing):
+    properties = "TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
+    spark.sql(f"CREATE TABLE t (id INT, v STRING, d STRING DEFAULT 'd') USING delta {properties}")
+    lines = [f'{{"id":{number}}}\n' for number in range(500)]
+    put(landing, "a.json", "".join([*lines, '{"id":9999,"v":"kept","d":"kept"}\n']))
+    options = "FORMAT_OPTIONS ('samplingRatio' = '0.01')"
+    assert loaded(spark, f"COPY INTO t FROM '{landing}' FILEFORMAT = JSON {options}") == [501, 0]
+    assert found(spark, "SELECT v, d FROM t WHERE id = 9999") == [{"v": "kept", "d": "kept"}]
+    put(landing, "m/e[1].json", '{"id":1,"v":"kept"}')
+    put(landing, "m/e1.json", '{"id":2}')
+    options = "FORMAT_OPTIONS ('multiLine' = 'true')"
+    copy = f"COPY INTO t FROM '{landing}/m' FILEFORMAT = JSON FILES = ('e[1].json') {options}"
+    assert loaded(spark, copy) == [1, 0]
+    assert found(spark, "SELECT v FROM t WHERE id = 1 AND v IS NOT NULL") == [{"v": "kept"}]
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_rows_that_cannot_be_read_are_kept_in_the_column_for_them(spark, database, landing, form):
+    spark.sql("CREATE TABLE t (id INT, broken STRING) USING delta")
+    put(landing, f"a.{form}", "id\n1\nbad\n" if form == "csv" else '{"id":1}\n{"id":"bad"}\n')
+    options = "'header' = 'true', 'mode' = 'PERMISSIVE', 'columnNameOfCorruptRecord' = 'broken'"
+    assert loaded(spark, f"COPY INTO t FROM '{landing}' FILEFORMAT = {form} FORMAT_OPTIONS ({options})") == [2, 0]
+    bad = "bad" if form == "csv" else '{"id":"bad"}'
+    assert found(spark) == [{"id": 1, "broken": None}, {"id": None, "broken": bad}]
+
+
+def test_new_nested_fields_are_an_error_unless_they_are_merged(spark, database, landing, fails):
+    spark.sql("CREATE TABLE t (id INT, m MAP<STRING, STRUCT<x: INT>>, o ARRAY<STRUCT<x: INT, y: STRING>>) USING delta")
+    put(landing, "a.json", '{"id":1,"m":{"k":{"x":1,"new":2}},"o":[{"x":1,"z":"z"}]}\n')
+    copy = f"COPY INTO t FROM '{landing}' FILEFORMAT = JSON"
+    with fails("DELTA_METADATA_MISMATCH", "new"):
+        spark.sql(copy)
+    assert loaded(spark, f"{copy} COPY_OPTIONS ('mergeSchema' = 'true')") == [1, 0]
+    assert found(spark) == [{"id": 1, "m": {"k": {"x": 1, "new": 2}}, "o": [{"x": 1, "y": None, "z": "z"}]}]
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "parquet", "orc", "text"])
+def test_files_beside_folders_of_columns_are_loaded_too(spark, database, landing, form):
+    """A reader of Spark's leaves out files that lie in no folder of the columns that it has found."""
+    name = "value" if form == "text" else "id"
+    spark.sql(f"CREATE TABLE t ({name} STRING, day DATE, hour INT, file STRING) USING delta")
+    folders = ["", "misc", "day=2026-05-01", "day=2026-05-01/sub", "day=2026-05-02/hour=2", "misc/day=2026-05-03"]
+    for number, folder in enumerate(folders):
+        frame = spark.sql(f"SELECT '{number}' AS {name}").coalesce(1).write.option("header", "true")
+        frame.format(form).save(f"{landing}-made/{number}")
+        (part,) = Path(f"{landing}-made/{number}").glob("part-*")
+        (landing / folder).mkdir(parents=True, exist_ok=True)
+        part.rename(landing / folder / f"{number}.{form}")
+    copy = f"COPY INTO t FROM '{landing}' FILEFORMAT = {form} FORMAT_OPTIONS ('header' = 'true')"
+    assert loaded(spark, copy) == [6, 0]
+    assert loaded(spark, copy) == [0, 0]
+    expected = [("0", None, None), ("1", None, None), ("2", "2026-05-01", None), ("3", "2026-05-01", None),
+                ("4", "2026-05-02", 2), ("5", "2026-05-03", None)]  # fmt: skip
+    shown = [tuple(row) for row in spark.sql(f"SELECT {name}, CAST(day AS STRING), hour FROM t").collect()]
+    assert sorted(shown) == expected
+    spark.sql("TRUNCATE TABLE t")
+    select = f"(SELECT {name}, day, _metadata.file_name AS file FROM '{landing}')"
+    assert loaded(spark, copy.replace(f"'{landing}'", select) + " COPY_OPTIONS ('force' = 'true')") == [6, 0]
+    shown = [tuple(row) for row in spark.sql("SELECT file, CAST(day AS STRING) FROM t").collect()]
+    assert sorted(shown) == [(f"{number}.{form}", day) for number, day, _ in expected]
+
+
+@pytest.mark.parametrize("form", ["json", "parquet"])
+def test_names_of_folders_are_values_of_their_columns_type(spark, database, landing, form, fails):
+    spark.sql("CREATE TABLE t (id INT, code STRING, v STRING) USING delta")
+    for number, folder in enumerate(["code=007/v=1e3", "code=1.10/v=a%2Fb", "code=__HIVE_DEFAULT_PARTITION__/v=8"]):
+        spark.sql(f"SELECT {number} AS id").coalesce(1).write.format(form).save(f"{landing}/{folder}")
+    copy = f"COPY INTO t FROM '{landing}' FILEFORMAT = {form}"
+    assert loaded(spark, copy) == [3, 0]
+    codes = [("007", "1e3"), ("1.10", "a/b"), (None, "8")]
+    assert [(row["code"], row["v"]) for row in found(spark, "SELECT code, v, id FROM t")] == sorted(codes, key=str)
+    select = f"COPY INTO t FROM (SELECT id, code || n AS code FROM '{landing}') FILEFORMAT = {form}"
+    spark.sql("SELECT 9 AS id").coalesce(1).write.format(form).save(f"{landing}/code=08/n=01")
+    assert loaded(spark, select) == [1, 0]
+    assert found(spark, "SELECT code FROM t WHERE id = 9") == [{"code": "0801"}]
+    spark.sql("SELECT 9 AS id").coalesce(1).write.format(form).save(f"{landing}/day=2026-05-01/old=007")
+    with fails("DELTA_METADATA_MISMATCH", "day"):
+        spark.sql(copy)
+    assert loaded(spark, f"{copy} COPY_OPTIONS ('mergeSchema' = 'true')") == [1, 0]
+    found_types = {name: kind for name, kind in spark.table("t").dtypes if name in ("day", "old")}
+    assert found_types == {"day": "date", "old": "string"}
+
+
+def test_a_file_that_the_reader_would_leave_out_or_add_is_an_error(spark, landing):
+    for name in ("a.json", "_b.json", "c.json", "day=1/d.json"):
+        put(landing, name, '{"id":1}\n')
+    jvm = spark._jvm
+
+    def plan(*names: str, **options: str) -> None:
+        paths, given = (
+            jvm.PythonUtils.toSeq([f"{landing}/{name}" for name in names]),
+            jvm.PythonUtils.toScalaMap(options),
+        )
+        files = jvm.headwater.spark.bridge.messages.SourceFiles("json", paths, jvm.scala.Option.empty(), given)
+        jvm.org.apache.spark.sql.headwater.scan.FileSource.plan(spark._jsparkSession, files)
+
+    plan("a.json", "c.json")
+    for names, options, what in (
+        (["a.json", "_b.json"], {}, "_b.json"),
+        (["a.json", "day=1/d.json"], {"basePath": str(landing)}, "a.json"),
+        (["a.json", "a.json"], {}, "a.json"),
+        (["day=1"], {}, "day=1"),
+    ):
+        with pytest.raises(Exception, match=f"HEADWATER_COPY_FILE_NOT_READ.*{what}"):
+            plan(*names, **options)

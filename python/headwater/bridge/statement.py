@@ -97,6 +97,7 @@ class StatementContext(Protocol):
     def qualified(self, path: str) -> str: ...
     def sessionFiles(self) -> Any: ...
     def addSource(self, files: str, purpose: str) -> int: ...
+    def addSources(self, numbers: str) -> int: ...
     def addSelection(self, text: str, plan: int, names: str) -> int: ...
     def addPlacement(self, placement: str) -> int: ...
     def damagedFile(self, error: Any) -> str | None: ...
@@ -349,8 +350,16 @@ class Statement:
         return HadoopFileSystem(self._context.sessionFiles)
 
     def add_source(self, files: SourceFiles) -> int:
-        """Make the rows of files available as ``hw_plan.`n` ``; returns n. Spark's own error if it cannot read them."""
+        """Make the rows of files available as ``hw_plan.`n` ``; returns n. Spark's own error if it cannot read them,
+        ``HEADWATER_COPY_FILE_NOT_READ`` if its reader would leave one out.
+        """
         return self._context.addSource(_json(files), self._purpose)
+
+    def add_sources(self, plans: Sequence[int]) -> int:
+        """Make the rows of several plans of files available as ``hw_plan.`n` ``; returns n. A column that one of them
+        does not have is null.
+        """
+        return self._context.addSources(json.dumps([str(plan) for plan in plans]))
 
     def add_selection(self, text: str, plan: int, names: Sequence[str] = ()) -> int:
         """Make a SELECT without FROM that a user wrote, over a plan's rows, available as ``hw_plan.`n` ``; returns n.

@@ -13,7 +13,7 @@ they are read, and the commit. Promises:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -41,10 +41,6 @@ from headwater.definition.changes import numbered
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.columns import format_name
 from headwater.protocol.types import (
-    ArrayType,
-    DataType,
-    DecimalType,
-    MapType,
     PrimitiveType,
     StructField,
     StructType,
@@ -64,6 +60,14 @@ from headwater.statements.running.rerunning import RETRIED, run_again_after_loss
 from headwater.statements.writes import copy_state
 from headwater.statements.writes.copy_state import CopyState, entries_of, state_of
 from headwater.statements.writes.insert import evolve_metadata
+from headwater.statements.writes.source_columns import (
+    FolderGroup,
+    by_folders,
+    computed_columns,
+    folder_columns,
+    of_lines,
+    of_rows,
+)
 from headwater.statements.writes.source_files import Asked, Source, SourceFile, find_files, total_size
 from headwater.transaction import Transaction
 from headwater.transaction.commit_info import Provenance
@@ -79,6 +83,8 @@ _EXPLAIN_SCHEMA = StructType((StructField("plan", _STRING, nullable=False),))
 _FORMATS = ("csv", "json", "xml", "parquet", "avro", "orc", "text", "binaryFile")
 #: Formats whose values are texts until a column says what they are.
 _OF_TEXT = ("csv", "json", "xml")
+#: Formats whose rows name their fields.
+_OF_ROWS = ("json", "xml")
 #: Formats whose files each have their own columns, which Spark's reader merges if it is asked to.
 _MERGED = ("parquet", "orc")
 #: What the list of files has done with already, or what could leave out a file that then counts as loaded.
@@ -96,8 +102,9 @@ _MOST_SHOWN, _MOST_NAMED = 50, 10
 def copy_into(request: CopyIntoRequest, statement: Statement) -> CommitAnswer:
     """Load the files that are new. One row of :data:`COPY_SCHEMA`; no commit if there is no new file.
 
-    :raises HeadwaterError: ``HEADWATER_COPY_NO_FILES``, ``HEADWATER_COPY_STATE_LOST``,
-        ``COPY_INTO_SOURCE_FILE_FORMAT_NOT_SUPPORTED``, ``COPY_INTO_COLUMN_ARITY_MISMATCH``, ``DELTA_ILLEGAL_OPTION``;
+    :raises HeadwaterError: ``HEADWATER_COPY_NO_FILES``, ``HEADWATER_COPY_FILE_NOT_READ``,
+        ``HEADWATER_COPY_STATE_LOST``, ``COPY_INTO_SOURCE_FILE_FORMAT_NOT_SUPPORTED``,
+        ``COPY_INTO_COLUMN_ARITY_MISMATCH``, ``DELTA_ILLEGAL_OPTION``;
         those of an INSERT and of a commit. An error of Spark's own if it cannot read a file.
     """
     copying = _Copying(request, statement)
@@ -263,8 +270,8 @@ class _Copying:
         return _Found(txn, Target(snapshot.table_path, txn.definition), placed, columns)
 
     def _read(self, listing: _Listing) -> int | None:
-        """The plan that reads the files; None if no file has a column."""
-        statement, given = self._statement, self._request.arguments
+        """The plan that reads the files; None if they are without a row."""
+        statement = self._statement
         options = {name: value for name, value in self._reader.items() if name.lower() not in _OWN_OPTIONS}
         asked = Options(options)
         defaults = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
@@ -274,23 +281,55 @@ class _Copying:
             defaults["enforceSchema"] = "false"
         if self._format in _MERGED and "mergeschema" not in asked:
             defaults["mergeSchema"] = "true"
-        has_partitions = any("=" in part for file in listing.new for part in file.below.split("/")[:-1])
-        if has_partitions and not self._asked.reader.flag("recursiveFileLookup"):
-            defaults["basePath"] = _url(listing.source.folder)
+        by_rows = self._format in _OF_ROWS and not asked.get("singlevariantcolumn")
+        if by_rows and "samplingratio" in asked and computed_columns(listing.snapshot.schema):
+            defaults["samplingRatio"] = "1.0"  # only what all rows say tells whether a default applies
+            options = {name: value for name, value in options.items() if name.lower() != "samplingratio"}
         paths = [file.path for file in listing.new]
         files = SourceFiles(format=self._format, paths=paths, schema=None, options={**options, **defaults})
         statement.step("find the columns of the files")
         plan = statement.add_source(files)
-        columns = parse_schema(statement.plan_schema(plan))
-        if not columns.fields:
+        found = parse_schema(statement.plan_schema(plan))
+        if not found.fields and self._format == "csv":
             return None
-        if given.select is not None or self._format not in _OF_TEXT:
-            return plan
-        if given.by_position or given.columns is not None:
-            columns = self._by_position(columns, listing.snapshot)
+        columns = self._columns(found, listing.snapshot, by_rows=by_rows)
+        if self._asked.reader.flag("recursiveFileLookup"):
+            groups = [FolderGroup("", {}, list(listing.new))]
         else:
-            columns = as_in_table(columns, listing.snapshot.schema)
-        return statement.add_source(_with_schema(files, columns))
+            groups = by_folders(listing.new)
+        if len(groups) == 1 and not groups[0].values and columns == found:
+            return plan
+        plans = [self._read_group(group, files, columns, listing) for group in groups]
+        return plans[0] if len(plans) == 1 else statement.add_sources(plans)
+
+    def _columns(self, found: StructType, snapshot: Snapshot, *, by_rows: bool) -> StructType:
+        """The columns to read with, instead of those that Spark has found."""
+        given, table = self._request.arguments, snapshot.schema
+        corrupt = self._asked.reader.get("columnnameofcorruptrecord", "_corrupt_record")
+        if given.select is not None:
+            return found if found.fields or not by_rows else of_rows(found, table, corrupt)
+        if by_rows:
+            return of_rows(found, table, corrupt)
+        if self._format not in _OF_TEXT:
+            return found
+        if given.by_position or given.columns is not None:
+            return self._by_position(found, snapshot)
+        return of_lines(found, table, corrupt if self._format == "csv" else None)
+
+    def _read_group(self, group: FolderGroup, files: SourceFiles, columns: StructType, listing: _Listing) -> int:
+        """The plan that reads the files of one group."""
+        infers = self._request.arguments.select is None
+        of_folders = folder_columns(group, listing.snapshot.schema, infers=infers)
+        names = {column.name.lower() for column in of_folders}
+        own = (column for column in columns if column.name.lower() not in names)
+        schema = StructType((*own, *of_folders))
+        options = dict(files.options)
+        if of_folders:
+            options["basePath"] = _url(f"{listing.source.folder}/{group.base}".rstrip("/"))
+        paths = [file.path for file in group.files]
+        return self._statement.add_source(
+            SourceFiles(format=files.format, paths=paths, schema=schema_string(schema), options=options)
+        )
 
     def _by_position(self, columns: StructType, snapshot: Snapshot) -> StructType:
         """The columns of files without names, as the columns of the table that they are."""
@@ -460,31 +499,6 @@ def _named(name: str, snapshot: Snapshot, table: str) -> StructField:
     if found is None:
         raise illegal_option("the column", name, f"must be one of {table}: {', '.join(snapshot.schema.names)}")
     return found
-
-
-def _with_schema(files: SourceFiles, columns: StructType) -> SourceFiles:
-    return SourceFiles(format=files.format, paths=files.paths, schema=schema_string(columns), options=files.options)
-
-
-def as_in_table(columns: StructType, table: StructType) -> StructType:
-    """The columns of files of texts, with the types of the table's columns of the same names."""
-    return StructType(tuple(_as_in(column, table) for column in columns))
-
-
-def _as_in(column: StructField, table: StructType) -> StructField:
-    known = table.find(column.name)
-    return column if known is None else replace(column, type=_type_in(column.type, known.type))
-
-
-def _type_in(found: DataType, wanted: DataType) -> DataType:
-    if isinstance(found, StructType) and isinstance(wanted, StructType):
-        return as_in_table(found, wanted)
-    if isinstance(found, ArrayType) and isinstance(wanted, ArrayType):
-        return replace(found, element=_type_in(found.element, wanted.element))
-    if isinstance(wanted, MapType) and isinstance(found, StructType | MapType):
-        return wanted
-    is_value = isinstance(found, PrimitiveType | DecimalType) and isinstance(wanted, PrimitiveType | DecimalType)
-    return wanted if is_value or wanted == PrimitiveType("variant") else found
 
 
 def _url(path: str) -> str:

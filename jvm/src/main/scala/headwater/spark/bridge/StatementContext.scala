@@ -108,6 +108,10 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
     addPlan(FileSource.plan(session, Json.read[SourceFiles](files)))
   }
 
+  /** Makes the rows of several plans of files, whose numbers (JSON) are given, available as ``hw_plan.`n` ``; returns n. */
+  def addSources(numbers: String): Int =
+    addPlan(FileSource.union(session, Json.strings(Json.parse(numbers)).map(number => plans(number.toInt))))
+
   /**
    * Makes a SELECT without FROM that a user wrote, over a plan's rows, available as ``hw_plan.`n` ``; returns n. `names` (JSON) are
    * those of its columns, if there are any.

@@ -4,29 +4,64 @@ import java.io.{FileNotFoundException, IOException}
 
 import scala.jdk.CollectionConverters._
 
+import headwater.spark.HeadwaterException
 import headwater.spark.bridge.SchemaText
 import headwater.spark.bridge.messages.SourceFiles
 import org.apache.hadoop.fs.Path
 import org.apache.hadoop.security.AccessControlException
 import org.apache.spark.SparkThrowable
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
+import org.apache.spark.sql.execution.datasources.{FileFormat, HadoopFsRelation, LogicalRelation, PartitioningAwareFileIndex}
+import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, FileTable}
+import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.headwater.SparkInternals
 
 /** The rows of files that a statement names, by Spark's own readers. */
 object FileSource {
+  /** Throws `HEADWATER_COPY_FILE_NOT_READ` if the reader would leave out one of the files, or read another. */
   def plan(session: SparkSession, files: SourceFiles): LogicalPlan = {
     val reader = session.read.format(files.format).options(files.options)
     files.schema.foreach(schema => reader.schema(SchemaText.read(schema)))
-    SparkInternals.logicalPlan(reader.load(files.paths.map(uri): _*))
+    val plan = SparkInternals.logicalPlan(reader.load(files.paths.map(uri): _*))
+    differing(plan, files.paths).foreach(path => throw HeadwaterException("HEADWATER_COPY_FILE_NOT_READ", "path" -> path))
+    plan
   }
+
+  /** The rows of several such plans: a column that one of them does not have is null, and `_metadata` stays what it is. */
+  def union(session: SparkSession, plans: Seq[LogicalPlan]): LogicalPlan = {
+    val hides = plans.forall(_.metadataOutput.exists(_.name == FileFormat.METADATA_NAME))
+    val shown = Seq(col("*")) ++ (if (hides) Seq(col(FileFormat.METADATA_NAME)) else Nil)
+    val rows = plans.map(SparkInternals.ofRows(session, _).select(shown: _*)).reduce(_.unionByName(_, allowMissingColumns = true))
+    val all = SparkInternals.logicalPlan(rows)
+    val (hidden, columns) = all.output.partition(column => hides && column.name == FileFormat.METADATA_NAME)
+    val union = Project(columns, all)
+    union.setTagValue(Project.hiddenOutputTag, hidden)
+    union
+  }
+
+  /** A file that a reader leaves out, or reads unasked or twice. (It leaves out empty ones, which have no rows.) */
+  private def differing(plan: LogicalPlan, paths: Seq[String]): Option[String] = {
+    val index = plan.collectFirst {
+      case r: LogicalRelation if r.relation.isInstanceOf[HadoopFsRelation] => r.relation.asInstanceOf[HadoopFsRelation].location
+      case r: DataSourceV2Relation if r.table.isInstanceOf[FileTable] => r.table.asInstanceOf[FileTable].fileIndex
+    }
+    val empty = index.toSeq.collect { case i: PartitioningAwareFileIndex => i.allFiles().filter(_.getLen == 0) }.flatten
+    val read = index.toSeq.flatMap(_.listFiles(Nil, Nil)).flatMap(_.files).filter(_.getLen > 0)
+    val found = read.map(_.getPath.toUri.getPath)
+    val wanted = paths.map(plain(_).toUri.getPath)
+    val (known, asked) = (found.toSet ++ empty.map(_.getPath.toUri.getPath), wanted.toSet)
+    wanted.find(!known(_)).orElse(found.find(!asked(_))).orElse(found.diff(found.distinct).headOption)
+  }
+
+  private def plain(path: String): Path = if (path.startsWith("/")) new Path("file", null, path) else new Path(path)
 
   /**
    * A path as the reader takes it, which would expand the wildcards in it. (Told not to, it reads the other files twice.) A plain path is a
    * local one, whatever the session's default file system is.
    */
   private def uri(path: String): String =
-    (if (path.startsWith("/")) new Path("file", null, path).toString else path).replaceAll("""[\\{}\[\]*?]""", """\\$0""")
+    (if (path.startsWith("/")) plain(path).toString else path).replaceAll("""[\\{}\[\]*?]""", """\\$0""")
 
   /** The file that was damaged, as its reader says: neither one with a row that does not fit, nor one that the store did not give. */
   def damaged(error: Throwable): Option[String] = {
