@@ -467,3 +467,27 @@ def test_a_file_that_the_reader_would_leave_out_or_add_is_an_error(spark, landin
     ):
         with pytest.raises(Exception, match=f"HEADWATER_COPY_FILE_NOT_READ.*{what}"):
             plan(*names, **options)
+
+
+def test_loaded_files_of_tables_that_are_replaced_restored_and_cloned(spark, table, landing):
+    csv(landing, "a.csv", "1,")
+    copy = f"COPY INTO {{}} FROM '{landing}' {CSV}"
+    assert loaded(spark, copy.format("t")) == [1, 0]
+    spark.sql("CREATE TABLE deep DEEP CLONE t")
+    spark.sql("CREATE OR REPLACE TABLE t (id INT, day DATE) USING delta")
+    spark.sql("CREATE OR REPLACE TABLE deep DEEP CLONE t")
+    assert [loaded(spark, copy.format(name)) for name in ("deep", "t", "deep", "t")] == [[1, 0], [1, 0], [0, 0], [0, 0]]
+    for version in (1, 0, 2, 3):
+        spark.sql(f"RESTORE t TO VERSION AS OF {version}")
+        assert loaded(spark, copy.format("t")) == [0, 0]
+    spark.table("t").write.format("delta").mode("overwrite").option("overwriteSchema", "true").saveAsTable("t")
+    assert loaded(spark, copy.format("t")) == [0, 0]
+    spark.sql("CREATE OR REPLACE TABLE t USING delta AS SELECT 5 AS id, DATE'2026-05-01' AS day")
+    spark.sql("CREATE OR REPLACE TABLE t (id INT, day DATE) USING delta")
+    assert loaded(spark, copy.format("t")) == [1, 0]
+    spark.sql("CREATE TABLE plain (id INT, day DATE) USING delta")
+    spark.sql("TRUNCATE TABLE t")
+    spark.sql("CREATE OR REPLACE TABLE t DEEP CLONE plain")
+    assert loaded(spark, copy.format("t")) == [1, 0]
+    assert ids(spark) == [1]
+    assert "generation" not in spark.sql("SHOW CREATE TABLE t").collect()[0][0]

@@ -345,6 +345,8 @@ TAKES_QUARANTINED = _boolean("headwater.quarantine")
 TRANSACTION_RETENTION = _interval("delta.setTransactionRetentionDuration", None)
 #: How long COPY INTO knows of a file that it has loaded, since it last saw the file.
 COPY_RETENTION = _interval("headwater.copyInto.retentionDuration", "interval 365 days")
+#: Tells the files that COPY INTO has loaded from those of a table that this one replaced.
+COPY_GENERATION = _text("headwater.copyInto.generation", settable=False)
 #: The formats whose metadata a writer with UniForm keeps beside the log.
 UNIVERSAL_FORMATS = _text("delta.universalFormat.enabledFormats")
 #: Before the name of a format and a property that its metadata shall have.

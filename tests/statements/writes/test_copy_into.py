@@ -8,6 +8,7 @@ import os
 import random
 import re
 import threading
+import time
 import uuid
 from collections import Counter
 from dataclasses import replace
@@ -535,3 +536,22 @@ def test_a_clone_of_a_table_that_has_lost_its_state(table, source, tmp_path, cap
     snapshot = newest(table)
     copy_state.hand_over(snapshot, Transaction(str(tmp_path / "c"), snapshot.store, None))
     assert "knows no file" in caplog.text
+
+
+def test_a_change_of_another_engine_with_a_time_of_its_own_forgets_nothing(table, source):
+    arrive(source, "a")
+    assert copy(table, str(source)) == 1
+    later(table, redefined(lambda m: replace(m, created_time=(m.created_time or 0) + 5000, description="new")))()
+    assert copy(table, str(source)) == 0
+
+
+def test_state_files_of_versions_that_the_log_keeps_stay(table, source):
+    with_property(table, "delta.logRetentionDuration", "interval 20 days")
+    for number, age in enumerate((25, 15)):
+        arrive(source, str(number))
+        assert copy(table, str(source)) == 1
+        then = time.time() - age * 86_400
+        os.utime(state_files(table)[-1], (then, then))
+    arrive(source, "more")
+    assert copy(table, str(source), **FORCE) == 3
+    assert [int(file.stem) for file in state_files(table)] == [1, 2]

@@ -97,7 +97,8 @@ def clone(request: CloneRequest, statement: Statement) -> CommitAnswer:
     txn.mirrors = True
     before, of_catalog = None if target is None else target.definition, location.store.of_catalog
     # A deep clone with rows stays the same clone, of a newer version.
-    txn.redefine(cloned(definition, before, of_catalog=of_catalog, keeps_time=last is not None))
+    made = cloned(definition, before, of_catalog=of_catalog, keeps_time=last is not None)
+    txn.redefine(copy_state.continued(made, target, is_same=last is not None))
     if is_shallow:
         added = named_absolutely(source.files, source.table_path)
         change = deep_clone.Change(added.slice(0, 0), added, 0, 0)
@@ -163,7 +164,8 @@ def _clone_files(request: CloneRequest, format: str, location: Location, stateme
     else:
         becoming = of_parquet(found, request.table, request.name, given, statement)
     before = None if target is None else target.definition
-    txn.redefine(cloned(becoming.definition, before, of_catalog=location.store.of_catalog))
+    made = cloned(becoming.definition, before, of_catalog=location.store.of_catalog)
+    txn.redefine(copy_state.continued(made, target, is_same=False))
     ids: dict[tuple[str, int | None], dict[str, Any]] = {} if target is None else ids_of_before(target)
     files = (replace(file, path=f"{uri(source.path)}/{file.path}") for file in becoming.with_vectors(location))
     txn.add(replace(file, **ids.get((canonical_path(file.path), file.size), {})) for file in files)

@@ -44,6 +44,7 @@ from headwater.statements.settings import ALLOWS_ARBITRARY, UNENFORCED_NOT_NULL
 from headwater.statements.tables.asked_expectations import checked
 from headwater.statements.tables.asked_keys import asked_key, with_parent
 from headwater.statements.tables.row_conditions import check_constraint
+from headwater.statements.writes import copy_state
 
 #: Spark's option of ``saveAsTable`` in mode overwrite.
 SAVES_AS_TABLE = "__v1_save_as_table_overwrite"
@@ -82,13 +83,14 @@ def define(
         request.comment or (source.metadata.description if source is not None else None),
         _copied_features(source),
     )
+    # An overwrite gives a table other rows and columns. It does not make another table of it, as REPLACE does.
+    is_same = is_saved or bool(Options(request.options).flag(SAVES_AS_TABLE))
     try:
         made = begun(
             declared,
             None if replaced is None else replaced.definition,
             is_saved=is_saved,
-            # An overwrite gives a table other rows and columns. It does not make another table of it, as REPLACE does.
-            keeps_time=is_saved or bool(Options(request.options).flag(SAVES_AS_TABLE)),
+            keeps_time=is_same,
             of_catalog=location.store.of_catalog,
         )
     except HeadwaterError as error:
@@ -96,6 +98,7 @@ def define(
             raise HeadwaterError(_OF_CATALOGS[error.condition], error.parameters) from None
         raise
     _check_expressions(statement, made)
+    made = copy_state.continued(made, replaced, is_same=is_same)
     return _with_expectations(made, expected, location, statement)
 
 

@@ -16,8 +16,10 @@ are listed in the file. So:
    entries half that old commits a new state, even if it loads nothing. ``delta.setTransactionRetentionDuration``
    has the ``txn`` expire for every engine, so the shorter of both counts.
 
-A table that replaces another has another application, and begins without loaded files. State files that do not count
-are deleted once they are as old as what VACUUM deletes, and a day at least.
+The application is that of the table's id, and of a property that CREATE OR REPLACE TABLE sets anew: a table that
+replaces another begins without loaded files, and RESTORE to a version before it also finds the notes of that time. What
+other engines do, with whatever time of creation, makes no other table of it. State files that do not count are deleted
+once they are older than what VACUUM deletes and than the versions that the log keeps, and a day at least.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ import pyarrow.parquet as pq
 
 from headwater.basics import clock
 from headwater.basics.errors import HeadwaterError
+from headwater.definition.changes import changed
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.table_definition import TableDefinition
@@ -172,12 +175,29 @@ def lost_state_of(snapshot: Snapshot) -> CopyState:
 
 def _no_state(table_path: str, definition: TableDefinition) -> CopyState:
     metadata = definition.metadata
-    # A table that replaces another keeps its id.
-    own = uuid.uuid5(uuid.NAMESPACE_URL, f"{metadata.id}\n{metadata.created_time}")
+    # A table that replaces another keeps its id; an ALTER of another engine may change the time of creation.
+    own = uuid.uuid5(uuid.NAMESPACE_URL, f"{metadata.id}\n{definition.get(properties.COPY_GENERATION)}")
     lengths = [definition.get(properties.COPY_RETENTION)]
     if (of_transactions := definition.get(properties.TRANSACTION_RETENTION)) is not None:
         lengths.append(of_transactions)
     return CopyState(f"{APPLICATIONS}{own}", f"{table_path}/{_FOLDER}/{own}", (), 0, min(lengths))
+
+
+def continued(made: TableDefinition, before: Snapshot | None, *, is_same: bool) -> TableDefinition:
+    """The definition of a table in the place of another. It knows the loaded files of that one, or none.
+
+    :param is_same: whether it stays the same table.
+    """
+    if before is None:
+        return made
+    name = properties.COPY_GENERATION.name
+    generation = before.metadata.configuration.get(name)
+    if not is_same:
+        has_loaded = any(application.startswith(APPLICATIONS) for application in before.set_transactions)
+        generation = uuid.uuid4().hex if has_loaded else None
+    rest = {key: value for key, value in made.metadata.configuration.items() if key != name}
+    wanted = rest if generation is None else {**rest, name: generation}
+    return made if wanted == made.metadata.configuration else changed(made, configuration=wanted)
 
 
 def hand_over(source: Snapshot, txn: Transaction) -> None:
@@ -189,9 +209,10 @@ def hand_over(source: Snapshot, txn: Transaction) -> None:
     except HeadwaterError as error:
         _LOG.warning("%s: the clone knows no file that was loaded: %s", txn.table_path, error)
         return
-    if state.parts:
-        own = _no_state(txn.table_path, txn.definition)
-        known = txn.snapshot.set_transactions.get(own.application) if txn.snapshot is not None else None
+    own = _no_state(txn.table_path, txn.definition)
+    known = txn.snapshot.set_transactions.get(own.application) if txn.snapshot is not None else None
+    # A source that knows no file any more, as it was replaced, also has its clone forget them.
+    if state.parts or known is not None:
         entries = _without_older(state.entries)
         number = write(own, txn.store, entries, [], -1 if known is None else known.version)
         txn.set_transaction(own.application, number)
@@ -222,7 +243,8 @@ def delete_outdated(state: CopyState, snapshot: Snapshot, counts: Sequence[int])
     :param counts: the numbers of the state files that do.
     """
     store = snapshot.store
-    before = clock.milliseconds() - max(snapshot.definition.get(properties.FILE_RETENTION), _STAYS)
+    lengths = [snapshot.definition.get(each) for each in (properties.FILE_RETENTION, properties.LOG_RETENTION)]
+    before = clock.milliseconds() - max(*lengths, _STAYS)
     try:
         found = [
             file.name
