@@ -275,7 +275,13 @@ class HadoopStore(Store):
     def make_directory(self, path: str) -> None:
         self._files.make_directory(path)
 
-    def walk(self, directory: str, enters: Callable[[str], bool], between: Callable[[], None]) -> Tree:
+    def walk(
+        self,
+        directory: str,
+        enters: Callable[[str], bool],
+        between: Callable[[], None],
+        within: Callable[[str], bool] | None = None,
+    ) -> Tree:
         tree, coming, logs = Tree([], []), [directory], set[str]()
         start = len(directory) + 1
         while coming:
@@ -288,7 +294,7 @@ class HadoopStore(Store):
                 names = inside.split("/")
                 if LOG_DIRECTORY in names:
                     logs.add("/".join(names[: names.index(LOG_DIRECTORY) + 1]))
-                if not all(map(enters, names)):
+                if (within is not None and not within(inside)) or not all(map(enters, names)):
                     continue
                 if is_directory:
                     tree.directories.append(FileInfo(inside, 0, modified))

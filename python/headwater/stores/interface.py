@@ -202,12 +202,20 @@ class Store(ABC):
         """Those of the paths where there is neither a file nor a directory, in order; looked for in parallel."""
         return [path for path, there in zip(paths, in_parallel(self.exists, paths), strict=True) if not there]
 
-    def walk(self, directory: str, enters: Callable[[str], bool], between: Callable[[], None]) -> Tree:
+    def walk(
+        self,
+        directory: str,
+        enters: Callable[[str], bool],
+        between: Callable[[], None],
+        within: Callable[[str], bool] | None = None,
+    ) -> Tree:
         """All that lies below a directory, in no order; links are neither followed nor listed.
 
         :param enters: whether a file of this name, or all below a directory of it, is looked at. Directories of logs
             (``_delta_log``) are in the answer and are not entered.
         :param between: called again and again, as this may take long; what it raises ends the walk.
+        :param within: whether what has this path below the directory is looked at; None for all. It is asked before
+            ``enters``, and says yes to all that lies above a path to which it says yes.
         :raises FileNotFoundError: the directory does not exist.
         :raises NotImplementedError: a store of a user's own that lists single directories only.
         """
@@ -300,8 +308,14 @@ class StoreOver(Store):
     def exists(self, path: str) -> bool:
         return self.inner.exists(path)
 
-    def walk(self, directory: str, enters: Callable[[str], bool], between: Callable[[], None]) -> Tree:
-        return self.inner.walk(directory, enters, between)
+    def walk(
+        self,
+        directory: str,
+        enters: Callable[[str], bool],
+        between: Callable[[], None],
+        within: Callable[[str], bool] | None = None,
+    ) -> Tree:
+        return self.inner.walk(directory, enters, between, within)
 
     def links(self, directory: str, paths: Sequence[str]) -> dict[str, list[str]]:
         return self.inner.links(directory, paths)

@@ -169,7 +169,13 @@ class LocalStore(Store):
     def make_directory(self, path: str) -> None:
         os.makedirs(path, exist_ok=True)
 
-    def walk(self, directory: str, enters: Callable[[str], bool], between: Callable[[], None]) -> Tree:
+    def walk(
+        self,
+        directory: str,
+        enters: Callable[[str], bool],
+        between: Callable[[], None],
+        within: Callable[[str], bool] | None = None,
+    ) -> Tree:
         tree, coming = Tree([], []), [""]
         while coming:
             between()
@@ -178,7 +184,7 @@ class LocalStore(Store):
                 path = f"{inside}/{entry.name}" if inside else entry.name
                 if entry.name == LOG_DIRECTORY:
                     tree.directories.append(FileInfo(path, 0, 0))
-                if not enters(entry.name):
+                if (within is not None and not within(path)) or not enters(entry.name):
                     continue
                 try:
                     status = entry.stat(follow_symlinks=False)

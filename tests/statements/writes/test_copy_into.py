@@ -125,7 +125,7 @@ def source(tmp_path) -> Path:
 
 def arrive(source: Path, *names: str) -> list[str]:
     for name in names:
-        (source / name).parent.mkdir(exist_ok=True)
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
         (source / name).write_text(name)
     return [str(source / name) for name in names]
 
@@ -360,6 +360,9 @@ def test_links_and_names_that_lead_elsewhere(table, source, tmp_path):
     (source / "link").symlink_to(secret)
     (source / "folder").symlink_to(tmp_path)
     assert copy(table, str(source)) == 0
+    for name in ("link", "folder/secret"):
+        with pytest.raises(HeadwaterError, match="is a link, or lies behind one"):
+            copy(table, str(source), files=[f"'{name}'"])
     for name in ("../secret", "folder/../../secret", str(secret), "./a", "a//b", "file:/x"):
         with pytest.raises(HeadwaterError, match="HEADWATER_COPY_NO_FILES"):
             copy(table, str(source), files=[f"'{name}'"])
@@ -555,3 +558,62 @@ def test_state_files_of_versions_that_the_log_keeps_stay(table, source):
     arrive(source, "more")
     assert copy(table, str(source), **FORCE) == 3
     assert [int(file.stem) for file in state_files(table)] == [1, 2]
+
+
+def test_a_path_that_is_a_hidden_file_is_an_error(table, source):
+    arrive(source, "_a", ".b", "x/c")
+    for name in ("_a", ".b"):
+        with pytest.raises(HeadwaterError, match="is hidden"):
+            copy(table, str(source / name))
+        with pytest.raises(HeadwaterError, match="is hidden"):
+            copy(table, str(source), files=[f"'{name}'"])
+    assert copy(table, str(source / "x/c")) == 1
+
+
+@pytest.mark.parametrize("log", ["_delta_log", "_spark_metadata"])
+def test_files_that_a_log_lists_are_refused_however_they_are_named(table, source, log):
+    arrive(source, "t/day=1/a", "t/b", "beside/c")
+    (source / "t" / log).mkdir()
+    for folder, more in (
+        ("", {}), ("", {"files": ["'t/day=1/a'"]}), ("t", {"files": ["'b'"]}), ("t/b", {}), ("t/day=1/a", {}),
+        ("t/day=1", {}), ("t/day=*", {}), ("*", {}), ("t", {"pattern": "'day=1'"}), ("", {"pattern": "'t/*'"}),
+    ):  # fmt: skip
+        with pytest.raises(HeadwaterError, match=f"has a log .{log}"):
+            copy(table, str(source / folder), **more)
+    for folder, more in (("b*", {}), ("", {"pattern": "'b*/c'"}), ("", {"files": ["'beside/c'"]}), ("beside/c", {})):
+        assert copy(table, str(source / folder), **more, **FORCE) == 1
+
+
+def test_a_path_with_wildcards_lists_only_folders_that_match(table, source, monkeypatch):
+    arrive(source, "landing-1/day/a", "landing-2/b", "other/c", "x/q")
+    listed = []
+    usual = LocalStore._entries
+
+    def entries(path: str, is_top: bool) -> object:
+        listed.append(path)
+        return usual(path, is_top)
+
+    monkeypatch.setattr(LocalStore, "_entries", staticmethod(entries))
+    assert copy(table, f"{source}/landing-*") == 2
+    assert sorted(listed) == [
+        str(source),
+        *(str(source / name) for name in ("landing-1", "landing-1/day", "landing-2")),
+    ]
+    assert copy(table, str(source), pattern="'{x/*,y/q}'") == 1
+
+
+def test_of_two_names_that_differ_in_their_codes_the_damaged_one_is_skipped(table, source):
+    arrive(source, "a%20b", "a b")
+
+    class Damaged(Copying):
+        def damaged_file(self, error):
+            return f"file://{source}/a%20b"
+
+        def write(self, specification):
+            if any("%" in path for path in self.sources[-1]):
+                raise RuntimeError
+            return super().write(specification)
+
+    statement = Damaged()
+    assert copy(table, str(source), statement, formatOptions=[["'ignoreCorruptFiles'", "'true'"]]) == 1
+    assert rows_of(table) == Counter({str(source / "a b"): 1})

@@ -172,8 +172,14 @@ class FaultyStore(Store):
     def delete(self, path: str) -> None:
         self._call("delete", path, lambda: self.inner.delete(path))
 
-    def walk(self, directory: str, enters: Callable[[str], bool], between: Callable[[], None]) -> Tree:
-        return self._call("walk", directory, lambda: self.inner.walk(directory, enters, between))
+    def walk(
+        self,
+        directory: str,
+        enters: Callable[[str], bool],
+        between: Callable[[], None],
+        within: Callable[[str], bool] | None = None,
+    ) -> Tree:
+        return self._call("walk", directory, lambda: self.inner.walk(directory, enters, between, within))
 
     def delete_many(self, directory: str, paths: Sequence[str]) -> list[Failed]:
         tried = map(self._tried, paths)  # one after the other: each run of a test makes the same calls

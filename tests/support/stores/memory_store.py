@@ -40,7 +40,13 @@ class MemoryStore(Store):
             ]
         return sorted(found, key=lambda info: info.name)
 
-    def walk(self, directory: str, enters: Callable[[str], bool], between: Callable[[], None]) -> Tree:
+    def walk(
+        self,
+        directory: str,
+        enters: Callable[[str], bool],
+        between: Callable[[], None],
+        within: Callable[[str], bool] | None = None,
+    ) -> Tree:
         with self._lock:
             if directory not in self.directories:
                 raise FileNotFoundError(directory)
@@ -54,6 +60,7 @@ class MemoryStore(Store):
             ]
         between()
         logs = [FileInfo(path, 0, 0) for path in below if path.rpartition("/")[2] == LOG_DIRECTORY]
+        found = [info for info in found if within is None or within(info.path)]
         return Tree([info for info in found if all(map(enters, info.path.split("/")))], logs)
 
     def read(self, path: str) -> bytes:

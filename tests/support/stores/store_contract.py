@@ -185,6 +185,15 @@ class StoreContract(VacuumContract):
         logs = {each.path for each in tree.directories if each.path.endswith("_delta_log")}
         assert logs - {"_hidden/_delta_log"} == {"_delta_log", "a/_delta_log"}
         assert between
+        asked: list[str] = []
+
+        def enters(name: str) -> bool:
+            asked.append(name)
+            return True
+
+        tree = store.walk(root, enters, lambda: None, lambda path: path.startswith("a"))
+        assert sorted(file.path for file in tree.files if "_delta_log" not in file.path) == ["a b/ü", "a/z"]
+        assert not {"x", "p=%3A", "_hidden", "y"} & set(asked)
 
     def test_files_are_deleted_and_folders_only_if_empty(self, store, other, root):
         for name in ("x", "y z", "ü%25"):

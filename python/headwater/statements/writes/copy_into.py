@@ -386,9 +386,13 @@ class _Copying:
         path = self._statement.damaged_file(error) if self._skips_damaged else None
         if path is None:
             return False
-        known = {file.path for file in listing.new} & {_plain(path), _plain(unquote(path))}
-        self._damaged |= known
-        return bool(known)
+        there = {file.path for file in listing.new}
+        # Some of Spark's errors have the path as a URI.
+        damaged = next((each for each in (_plain(path), _plain(unquote(path))) if each in there), None)
+        if damaged is None:
+            return False
+        self._damaged.add(damaged)
+        return True
 
     def _commit(self, listing: _Listing, found: _Found, written: Written, began: int) -> CommitAnswer:
         statement, txn, state = self._statement, found.txn, listing.state

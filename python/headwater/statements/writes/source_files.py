@@ -2,7 +2,8 @@
 
 Owns which files these are. They are listed once for each attempt: what arrives later is for the next statement.
 Promises: a file lies in the folder that the user named, whatever FILES or PATTERN say, and no link is followed below
-it; what Spark's readers leave out as hidden is never listed, so that no file counts as loaded that was not read.
+it; what Spark's readers leave out as hidden is never listed, so that no file counts as loaded that was not read; of a
+Delta table, or what a sink of Spark has written, no file is loaded past the log that says which of them count.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from headwater.stores.interface import FileInfo, by_directory
 MOST_FILES = 1000
 #: The folder in which a sink of Spark keeps the log of what it has written.
 _SINK_LOG = "_spark_metadata"
+_LOGS = (LOG_DIRECTORY, _SINK_LOG)
 _WILD = re.compile(r"[*?\[{\\]")
 
 
@@ -74,11 +76,11 @@ def find_files(asked: Asked, statement: Statement) -> Source:
     store, folder = store_for(named, statement.session_hadoop, statement.confs)
     folder = folder.rstrip("/") or "/"
     if asked.names is not None:
-        found = _named(asked, folder, store)
+        source = Source(folder, _named(asked, folder, store))
     else:
-        found, folder = _listed(asked, folder, store, statement)
+        source = _listed(asked, folder, wild, store, statement)
     chooses = _choices(asked, wild, statement)
-    return Source(folder, sorted(file for file in found if all(chosen(file) for chosen in chooses)))
+    return Source(source.folder, sorted(file for file in source.files if all(chosen(file) for chosen in chooses)))
 
 
 def _before_wildcards(path: str) -> tuple[str, str]:
@@ -88,30 +90,67 @@ def _before_wildcards(path: str) -> tuple[str, str]:
     return "/".join(parts[:first]) or "/", "/".join(parts[first:])
 
 
-def _listed(asked: Asked, folder: str, store: Store, statement: Statement) -> tuple[list[SourceFile], str]:
-    """All files below a folder, which may be a file itself; and the folder."""
+def _listed(asked: Asked, folder: str, wild: str | None, store: Store, statement: Statement) -> Source:
+    """All files below a folder, which may be a file itself."""
     logs: list[str] = []
 
     def enters(name: str) -> bool:
-        if name in (LOG_DIRECTORY, _SINK_LOG):
+        if name in _LOGS:
             logs.append(name)
         return _is_shown(name)
 
+    patterns = [_may_lead_to(pattern) for pattern in (wild, asked.pattern) if pattern is not None]
+    within = (lambda path: all(may(path) for may in patterns)) if patterns else None
     try:
-        tree = store.walk(folder, enters, statement.check_cancelled)
-        if logs:
-            reason = f"{folder} has a log ({logs[0]}) that says which of its files count. Use INSERT INTO … SELECT"
-            raise HeadwaterError("HEADWATER_COPY_NO_FILES", {"tableName": asked.table, "reason": reason})
-        return [_file(folder, each) for each in tree.files], folder
+        tree = store.walk(folder, enters, statement.check_cancelled, within)
     except NotADirectoryError:
-        pass
+        return _alone(asked, folder, store)
     except FileNotFoundError:
         raise _missing(asked, folder) from None
-    above, _, name = folder.rpartition("/")
-    alone = [file for file in store.list_from(above or "/", name) if file.name == name]
-    if not alone:
-        raise _missing(asked, folder)
-    return [SourceFile(folder, name, alone[0].size, alone[0].modification_time)], above or "/"
+    if logs:
+        raise _of_log(asked, folder, logs[0])
+    _check_logs(asked, store, folder, [])
+    return Source(folder, [_file(folder, each) for each in tree.files])
+
+
+def _alone(asked: Asked, path: str, store: Store) -> Source:
+    """The file that a path is."""
+    above, _, name = path.rpartition("/")
+    found = [file for file in store.list_from(above or "/", name) if file.name == name]
+    if not found:
+        raise _missing(asked, path)
+    if not _is_shown(name):
+        raise _hidden(asked, path)
+    _check_logs(asked, store, above, [])
+    return Source(above or "/", [SourceFile(path, name, found[0].size, found[0].modification_time)])
+
+
+def _check_logs(asked: Asked, store: Store, folder: str, below: Iterable[str]) -> None:
+    """Refuse files that a log beside them, or above the folders of a table's partitions, says more about.
+
+    :param below: the folders of the files, relative to the folder.
+    """
+    above = [folder]
+    while "=" in above[-1].rpartition("/")[2]:
+        above.append(above[-1].rpartition("/")[0])
+    inside = {"/".join(parts[: end + 1]) for parts in (each.split("/") for each in below) for end in range(len(parts))}
+    folders = [*above, *(f"{folder}/{each}" for each in sorted(inside))]
+    logs = [f"{each}/{name}" for each in folders for name in _LOGS]
+    gone = set(store.missing(logs))
+    for log in logs:
+        if log not in gone:
+            at, _, name = log.rpartition("/")
+            raise _of_log(asked, at, name)
+
+
+def _of_log(asked: Asked, folder: str, name: str) -> HeadwaterError:
+    reason = f"{folder} has a log ({name}) that says which of its files count. Use INSERT INTO … SELECT"
+    return HeadwaterError("HEADWATER_COPY_NO_FILES", {"tableName": asked.table, "reason": reason})
+
+
+def _hidden(asked: Asked, path: str) -> HeadwaterError:
+    reason = f"{path} is hidden from Spark's readers, as its name or a folder's begins with . or _. Rename it"
+    return HeadwaterError("HEADWATER_COPY_NO_FILES", {"tableName": asked.table, "reason": reason})
 
 
 def _named(asked: Asked, folder: str, store: Store) -> list[SourceFile]:
@@ -132,9 +171,18 @@ def _named(asked: Asked, folder: str, store: Store) -> list[SourceFile]:
             continue
         wanted = set(some)
         found |= {f"{above}/{file.name}": file for file in listed if file.name in wanted}
-    gone = [name for name in names if f"{folder}/{name}" not in found or not all(map(_is_shown, name.split("/")))]
-    if gone:
-        raise _missing(asked, f"{folder}/{gone[0]}")
+    for name in names:
+        if f"{folder}/{name}" not in found:
+            raise _missing(asked, f"{folder}/{name}")
+        if not all(map(_is_shown, name.split("/"))):
+            raise _hidden(asked, f"{folder}/{name}")
+    if linked := store.links(folder, [f"{folder}/{name}" for name in names]):
+        reason = f"{min(linked)} is a link, or lies behind one, and no link below {folder} is followed"
+        raise HeadwaterError(
+            "HEADWATER_COPY_NO_FILES",
+            {"tableName": asked.table, "reason": f"{reason}. Name the file by the folder that it lies in"},
+        )
+    _check_logs(asked, store, folder, {name.rpartition("/")[0] for name in names if "/" in name})
     of = ((name, found[f"{folder}/{name}"]) for name in names)
     return [SourceFile(f"{folder}/{name}", name, file.size, file.modification_time) for name, file in of]
 
@@ -169,6 +217,15 @@ def _choices(asked: Asked, wild: str | None, statement: Statement) -> list[Calla
 def _below_matches(pattern: str) -> Callable[[SourceFile], bool]:
     matches = matching(pattern)
     return lambda file: matches.match(file.below) is not None
+
+
+def _may_lead_to(pattern: str) -> Callable[[str], bool]:
+    """Whether a path below the folder matches a pattern, or lies above or below what may match it."""
+    try:
+        parts = [matching(part) for part in pattern.strip("/").removeprefix("./").split("/")]
+    except HeadwaterError:  # it has alternatives of several names each
+        return lambda path: True
+    return lambda path: all(part.fullmatch(name) for part, name in zip(parts, path.split("/"), strict=False))
 
 
 def _name_matches(pattern: str) -> Callable[[SourceFile], bool]:
