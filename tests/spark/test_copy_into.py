@@ -49,6 +49,7 @@ def test_each_file_is_loaded_once(spark, table, landing, rows):
     copy = f"COPY INTO t FROM '{landing}' {CSV}"
     assert loaded(spark, copy) == [2, 0]
     assert loaded(spark, copy) == [0, 0]
+    assert loaded(spark, copy.replace("FROM '", "FROM '/")) == [0, 0]
     csv(landing, "sub/b c.csv", "3,")
     csv(landing, "_hidden.csv", "9,")
     assert loaded(spark, copy) == [1, 0]

@@ -275,7 +275,15 @@ REFUSALS = [
 HELD_BY = {
     "`WITH (CREDENTIAL …)` is refused": "sql/test_copy_into.py::test_credentials_are_refused_with_the_reason",
     "A name that is not there is an error": "spark/test_copy_into.py::test_files_and_pattern",
-    "that a stream of Spark writes to, is refused": "spark/test_copy_into.py::test_folders_with_a_log_and_positions",
+    "a hidden file that is named is an error": (
+        "statements/writes/test_copy_into.py::test_a_path_that_is_a_hidden_file_is_an_error"
+    ),
+    "Files of a Delta table, or of a folder that a stream of Spark writes to, are refused": (
+        "statements/writes/test_copy_into.py::test_files_that_a_log_lists_are_refused_however_they_are_named"
+    ),
+    "would leave out for any other reason is an error": (
+        "spark/test_copy_into.py::test_a_file_that_the_reader_would_leave_out_or_add_is_an_error"
+    ),
     "A column that the table does not have is an error": "spark/test_copy_into.py::test_new_columns_need_an_option",
     "A value that does not fit its column is an error": (
         "spark/test_copy_into.py::test_a_value_that_does_not_fit_is_an_error_and_nothing_is_loaded"

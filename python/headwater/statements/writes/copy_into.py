@@ -470,7 +470,7 @@ class _Copying:
         ]
         if self._force:
             lines.append("  force = true: files that were loaded before are loaded again")
-        lines += [f"    {file.path}" for file in listing.new[:_MOST_NAMED]]
+        lines += [f"    {without_credentials(file.path)}" for file in listing.new[:_MOST_NAMED]]
         if len(listing.new) > _MOST_NAMED:
             lines.append(f"    and {len(listing.new) - _MOST_NAMED} more")
         return "\n".join(lines)

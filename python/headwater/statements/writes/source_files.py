@@ -70,7 +70,9 @@ def find_files(asked: Asked, statement: Statement) -> Source:
     :raises HeadwaterError: ``HEADWATER_COPY_NO_FILES`` if the path, or one of the names, is not there;
         ``DELTA_ILLEGAL_OPTION``.
     """
-    named, wild = statement.qualified(asked.path), None
+    # Hadoop takes what follows two slashes for the name of a host.
+    path = re.sub(r"^//+", "/", asked.path)
+    named, wild = statement.qualified(path), None
     if _WILD.search(named):
         named, wild = _before_wildcards(named)
     store, folder = store_for(named, statement.session_hadoop, statement.confs)
