@@ -353,3 +353,22 @@ def test_a_table_made_by_a_query_and_overwritten(spark, rows, database):
     shown = rows("EXPLAIN MERGE INTO t USING bad ON t.id = bad.id WHEN MATCHED THEN UPDATE SET amount = bad.amount")
     assert "violated" in shown[0][0]
     assert "violated" in rows("EXPLAIN UPDATE t SET amount = -1")[0][0]
+
+
+@pytest.mark.parametrize("vectors", ["true", "false"])
+def test_files_that_a_write_gives_up_are_not_those_of_the_quarantine_table(spark, rows, quarantining, vectors):
+    spark.sql(
+        "ALTER TABLE t SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true', "
+        f"'delta.enableDeletionVectors' = '{vectors}')"
+    )
+    spark.sql("INSERT INTO t SELECT /*+ COALESCE(1) */ * FROM VALUES (1, 1), (10, 10)")
+    spark.sql("INSERT INTO t REPLACE WHERE id = 5 SELECT 5, -1")
+    spark.sql("BEGIN TRANSACTION")
+    spark.sql("INSERT INTO t VALUES (7, -7)")
+    spark.sql("INSERT INTO t REPLACE WHERE id = 6 SELECT 6, -6")
+    spark.sql("COMMIT")
+    assert sorted(rows("SELECT * FROM t")) == [(1, 1), (10, 10)]
+    assert _bad(rows) == [(5, -1), (6, -6), (7, -7)]
+    # The copies of rows that stay are not needed, and gone.
+    place = Path(rows("SELECT location FROM (DESCRIBE DETAIL t)")[0][0].removeprefix("file:"))
+    assert len(list(place.rglob("*.parquet"))) == 1

@@ -33,6 +33,7 @@ from headwater.statements.files.data_footers import live_rows, physical_rows
 from headwater.statements.files.judging import unstaged
 from headwater.statements.files.row_ids import with_row_ids
 from headwater.statements.files.rows import STATIC_PLAN_SETTINGS, Written, describe_files, is_void, specification
+from headwater.statements.files.unused import delete_unused
 from headwater.statements.running.committing import removals
 from headwater.statements.settings import MOST_RECORDS_PER_FILE
 from headwater.transaction.row_level import Mark, marked_file
@@ -236,7 +237,8 @@ def replace_whole_files(attempt: Attempt, scanned: Scan, job: Job, new: int) -> 
     :param new: how many of the rows written are not unchanged rows of the files.
     """
     if not job.positions:
-        attempt.statement.discard()
+        unused = [file.path for file in [*job.written.files, *job.changes]]
+        delete_unused(attempt.txn.store, attempt.snapshot.table_path, unused)
         job.written, job.changes = Written(), []
         return Effect()
     rows = sum(live_rows(attempt.snapshot, scanned.files))

@@ -9,8 +9,6 @@ columns is refused before anything is committed.
 
 from __future__ import annotations
 
-import contextlib
-
 from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.callbacks import NamedTable, StagedFiles, WrittenFile
 from headwater.bridge.statement import Statement
@@ -35,6 +33,7 @@ from headwater.schema.expectations import (
 from headwater.sql.composing import Alias, Cast, Column, Expression, Query, Relation, Text, call, select, type_text
 from headwater.statements.files.judging import Judging, Violations
 from headwater.statements.files.rows import Target, partition_values, write_rows
+from headwater.statements.files.unused import delete_unused
 from headwater.statements.running.committing import transaction
 from headwater.statements.running.opening import Options, open_snapshot
 from headwater.stores import absolute_path
@@ -145,8 +144,8 @@ def settle(
         "numOutputBytes": written.bytes,
     }
     provenance = Provenance("WRITE", {"mode": "Append", "partitionBy": snapshot.partition_columns}, metrics)
-    paths = [absolute_path(target.path, encode_path(file.path)) for file in violations.staged]
-    txn.beside = Beside(beside, provenance, lambda: _delete(txn, paths))
+    paths = [encode_path(file.path) for file in violations.staged]
+    txn.beside = Beside(beside, provenance, lambda: delete_unused(txn.store, target.path, paths, folders=True))
 
 
 def _grown(expectation: Expectation, name: str, columns: StructType, wanted: StructType) -> StructType:
@@ -224,18 +223,6 @@ def _quarantined(schema: StructType, rows: Relation, into: Target, judging: Judg
         Alias(call("named_struct", *said), SOURCE),
         rows=rows,
     )
-
-
-def _delete(txn: Transaction, paths: list[str]) -> None:
-    """Delete staged files whose rows are in the quarantine table now; what stays is left to VACUUM."""
-    for path in paths:
-        folder, _, name = path.rpartition("/")
-        with contextlib.suppress(OSError):
-            txn.store.delete(path)
-            if txn.store.is_local:  # Hadoop puts a checksum beside each file
-                txn.store.delete(f"{folder}/.{name}.crc")
-        with contextlib.suppress(OSError):
-            txn.store.delete_empty(folder)
 
 
 def _unfit(expectation: Expectation, table: str, reason: str) -> HeadwaterError:

@@ -31,6 +31,7 @@ from headwater.statements.files.data_footers import live_rows
 from headwater.statements.files.distribution import Gathering, gathering
 from headwater.statements.files.partitions import in_partitions
 from headwater.statements.files.rows import Target, Written, describe_files, parsed_by_spark
+from headwater.statements.files.unused import delete_unused
 from headwater.statements.running.committing import removals
 from headwater.statements.running.opening import Options
 from headwater.statements.settings import REPLACE_CHECKS_ROWS, REPLACES_BY_ANY_COLUMN
@@ -108,7 +109,7 @@ def remove_replaced(
             )
             if changes and not kept.changes and not written.files:
                 # No row is removed or added. The copies would read as changes.
-                statement.discard()
+                delete_unused(txn.store, snapshot.table_path, [file.path for file in kept.files])
                 return Written(), removed.slice(0, 0)
     txn.remove(removals(removed, data_change))
     return kept, removed
