@@ -25,6 +25,7 @@ _ACTIONS = (KEEP, FAIL, DROP, QUARANTINE)
 MOST = 24
 #: The columns of a quarantine table beside those of the table that its rows were written for.
 REASON, TIME, SOURCE = "quarantine_reason", "quarantine_time", "quarantine_source"
+ADDED_NAMES = (REASON, TIME, SOURCE)
 _STRING, _VOID = PrimitiveType("string"), PrimitiveType("void")
 _ADDED = (
     StructField(REASON, ArrayType(_STRING, True)),
@@ -92,9 +93,21 @@ def readable(configuration: Mapping[str, str]) -> list[Expectation]:
 def counted(configuration: Mapping[str, str]) -> list[Expectation]:
     """Those whose violations are counted: all but FAIL UPDATE, by name.
 
+    A log that others write may have more than a table can have, or several quarantine tables: it is not known then what
+    becomes of each row.
+
     :raises HeadwaterError: as :func:`expectations`.
     """
-    return [each for each in expectations(configuration) if each.action != FAIL]
+    found = [each for each in expectations(configuration) if each.action != FAIL]
+    staging = [each for each in found if each.action == QUARANTINE]
+    other = next((each for each in staging if _folded(each.into) != _folded(staging[0].into)), None)
+    if len(found) > MOST or other is not None:
+        beyond = other or found[MOST]
+        raise HeadwaterError(
+            "HEADWATER_EXPECTATION_NOT_READABLE",
+            {"property": EXPECT_PREFIX + beyond.name.lower(), "value": _text(beyond)[:200]},
+        )
+    return found
 
 
 def failing(configuration: Mapping[str, str]) -> list[Expectation]:
@@ -131,19 +144,28 @@ def check_together(configuration: Mapping[str, str], added: Expectation) -> None
 
     :raises HeadwaterError: ``HEADWATER_INVALID_EXPECTATION``.
     """
-    if TAKES_QUARANTINED.of(configuration):
-        raise invalid(
-            added,
-            f"The table takes quarantined rows ({TAKES_QUARANTINED.name} is true), which no expectation may turn "
-            "away. Put the expectation on another table.",
-        )
+    check_takes_all(configuration)
     others = [each for each in readable(configuration) if each.name.lower() != added.name.lower()]
-    tables = {each.into for each in others if each.action == QUARANTINE}
-    if added.action == QUARANTINE and tables and added.into not in tables:
-        other = ".".join(map(sql_name, next(iter(tables))))
+    tables = [each.into for each in others if each.action == QUARANTINE]
+    if added.action == QUARANTINE and any(_folded(each) != _folded(added.into) for each in tables):
+        other = ".".join(map(sql_name, tables[0]))
         raise invalid(added, f"The table has the quarantine table {other}, and can have only one. Use that one.")
     if added.action != FAIL and sum(each.action != FAIL for each in others) >= MOST:
         raise invalid(added, f"A table has at most {MOST} of them, without those of FAIL UPDATE. Join some by AND.")
+
+
+def check_takes_all(configuration: Mapping[str, str]) -> None:
+    """That a table which takes quarantined rows has no expectations.
+
+    :raises HeadwaterError: ``HEADWATER_INVALID_EXPECTATION``.
+    """
+    expected = readable(configuration)
+    if expected and TAKES_QUARANTINED.of(configuration):
+        raise invalid(
+            expected[0],
+            f"The table takes quarantined rows ({TAKES_QUARANTINED.name} is true), which no expectation may turn "
+            "away. Put the expectation on another table.",
+        )
 
 
 def check_name(configuration: Mapping[str, str], name: str) -> None:
@@ -189,12 +211,22 @@ def quarantine_columns(schema: StructType) -> StructType:
     return StructType((*own, *_ADDED))
 
 
+def check_new_columns(configuration: Mapping[str, str], schema: StructType) -> None:
+    """That a table whose rows may be quarantined can have columns.
+
+    :raises HeadwaterError: ``HEADWATER_INVALID_EXPECTATION``.
+    """
+    for each in readable(configuration):
+        if each.action == QUARANTINE:
+            check_columns(each, schema)
+
+
 def check_columns(expectation: Expectation, schema: StructType) -> None:
     """That rows of a table can be put into a quarantine table: no column has a name that is needed for that.
 
     :raises HeadwaterError: ``HEADWATER_INVALID_EXPECTATION``.
     """
-    reserved = (REASON, TIME, SOURCE, *CHANGE_COLUMNS)
+    reserved = (*ADDED_NAMES, *CHANGE_COLUMNS)
     taken = next((column.name for column in schema if column.name.lower() in reserved), None)
     if taken is not None:
         raise invalid(
@@ -206,6 +238,10 @@ def check_columns(expectation: Expectation, schema: StructType) -> None:
 
 def _stored(configuration: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     return ((key, configuration[key]) for key in sorted(configuration) if key.lower().startswith(EXPECT_PREFIX))
+
+
+def _folded(name: Sequence[str]) -> list[str]:
+    return [part.lower() for part in name]
 
 
 def _text(expectation: Expectation) -> str:
@@ -228,5 +264,9 @@ def _read(key: str, text: str) -> Expectation | None:
         return None
     texts: Sequence[Any] = (read.name, read.sql, *read.into)
     is_text = isinstance(into, list) and all(isinstance(each, str) and each for each in texts)
+    try:
+        "".join(texts).encode() if is_text else b""
+    except UnicodeEncodeError:  # half of a pair of surrogates, which JSON may have, and no text of Spark's
+        return None
     fits = read.action in _ACTIONS and bool(read.into) == (read.action == QUARANTINE)
     return read if is_text and fits and name and read.name.lower() == name.lower() else None

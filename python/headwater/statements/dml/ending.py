@@ -108,7 +108,7 @@ def end(
     target, name = attempt.target, attempt.request.message.name
     settle(attempt.statement, attempt.txn, target, attempt.violations, operation, name=name)
     # What was turned away is in the history, even if nothing else is.
-    if not attempt.txn.has_changes and not attempt.violations.turned_away:
+    if not (attempt.txn.has_changes or attempt.txn.beside or attempt.violations.turned_away):
         return CommitAnswer(version=attempt.snapshot.version, counts=None if counts is None else list(counts))
     request, statement = attempt.request, attempt.statement
     provenance = Provenance(

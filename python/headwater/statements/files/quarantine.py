@@ -9,19 +9,23 @@ columns is refused before anything is committed.
 
 from __future__ import annotations
 
+import re
+
 from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.callbacks import NamedTable, StagedFiles, WrittenFile
 from headwater.bridge.statement import Statement
 from headwater.change_data.changelog import CHANGE_TYPE
-from headwater.definition.changes import evolved
+from headwater.definition.changes import evolved, numbered
 from headwater.log.groups import may_be_together
 from headwater.protocol import properties
+from headwater.protocol.column_metadata import CURRENT_DEFAULT, DECLARED_TYPE
 from headwater.protocol.columns import all_fields, sql_name
 from headwater.protocol.partition_paths import encode_path
 from headwater.protocol.types import PrimitiveType, StructField, StructType, parse_schema, schema_string
 from headwater.schema import visible
 from headwater.schema.checks import INVALID_CHARACTERS
 from headwater.schema.expectations import (
+    ADDED_NAMES,
     QUARANTINE,
     REASON,
     SOURCE,
@@ -29,10 +33,13 @@ from headwater.schema.expectations import (
     Expectation,
     expectations,
     quarantine_columns,
+    readable,
 )
-from headwater.sql.composing import Alias, Cast, Column, Expression, Query, Relation, Text, call, select, type_text
+from headwater.schema.generated import generated_columns
+from headwater.schema.identity import identity_columns
+from headwater.sql.composing import Alias, Cast, Column, Expression, Relation, Text, call, select, type_text
 from headwater.statements.files.judging import Judging, Violations
-from headwater.statements.files.rows import Target, partition_values, write_rows
+from headwater.statements.files.rows import Target, partition_values, stored_in_log, write_rows
 from headwater.statements.files.unused import delete_unused
 from headwater.statements.running.committing import transaction
 from headwater.statements.running.opening import Options, open_snapshot
@@ -40,6 +47,9 @@ from headwater.stores import absolute_path
 from headwater.transaction import Transaction
 from headwater.transaction.commit_info import Provenance
 from headwater.transaction.transaction import Beside
+
+#: The type, outside the names of fields.
+_TIMESTAMP = re.compile(r"`(?:[^`]|``)*`|\btimestamp\b")
 
 
 def quarantine_table(expectation: Expectation, schema: StructType, statement: Statement) -> NamedTable:
@@ -52,7 +62,7 @@ def quarantine_table(expectation: Expectation, schema: StructType, statement: St
     name = ".".join(map(sql_name, found.name))
     if found.schema is None or found.path is None:
         columns = quarantine_columns(schema)
-        listed = ", ".join(f"{sql_name(f.name)} {type_text(f.type)}" for f in columns)
+        listed = ", ".join(f"{sql_name(f.name)} {_in_words(f)}" for f in columns)
         asked = {properties.TAKES_QUARANTINED.name: "true"}
         if any(set(field.name) & set(INVALID_CHARACTERS) for _, field in all_fields(columns)):
             asked |= {properties.COLUMN_MAPPING_MODE.name: "name"}
@@ -76,17 +86,23 @@ def check_fits(expectation: Expectation, schema: StructType, found: NamedTable, 
     assert found.schema is not None
     if found.path == table:
         raise _unfit(expectation, name, "It is the table itself. Name another one.")
-    columns = parse_schema(found.schema)
-    for wanted in quarantine_columns(schema):
-        column = columns.find(wanted.name)
-        said = f"{sql_name(wanted.name)} {type_text(wanted.type)}"
-        if column is None:
+    columns, needed = parse_schema(found.schema), quarantine_columns(schema)
+    for wanted in needed:
+        if columns.find(wanted.name) is None:
+            said = f"{sql_name(wanted.name)} {_in_words(wanted)}"
             raise _unfit(
                 expectation, name, f"It lacks the column {said}. Use ALTER TABLE {name} ADD COLUMN {said} first."
             )
-        if column.type.sql() != wanted.type.sql():
-            own = column.type.sql().upper()
-            raise _unfit(expectation, name, f"Its column {sql_name(column.name)} is {own}, and must be {said}.")
+    _grown(expectation, name, columns, schema)
+    computed = {column.name for column in (*generated_columns(columns), *identity_columns(columns))}
+    for column in columns:
+        is_computed = column.name in computed or CURRENT_DEFAULT in column.metadata
+        is_own = needed.find(column.name) is None
+        if column.nullable or is_own and is_computed or column.name.lower() in ADDED_NAMES:
+            continue
+        why = "which has no default and which no row has" if is_own else "and a row that is turned away may have null"
+        hint = f"Use ALTER TABLE {name} ALTER COLUMN {sql_name(column.name)} DROP NOT NULL first."
+        raise _unfit(expectation, name, f"Its column {sql_name(column.name)} is NOT NULL, {why} there. {hint}")
 
 
 def settle(
@@ -122,21 +138,29 @@ def settle(
             "It does not take quarantined rows. If it is to, use ALTER TABLE "
             f"{shown} SET TBLPROPERTIES ('{properties.TAKES_QUARANTINED.name}' = 'true').",
         )
+    if own := readable(snapshot.metadata.configuration):
+        raise _unfit(
+            expectation,
+            shown,
+            "It has expectations of its own, which could turn its rows away. Drop them: ALTER TABLE "
+            f"{shown} DROP CONSTRAINT {sql_name(own[0].name)}.",
+        )
     beside = transaction(found.path, statement, snapshot)
     _check_place(expectation, shown, txn, beside)
-    columns = _grown(expectation, shown, snapshot.schema, quarantine_columns(target.schema))
+    columns = _grown(expectation, shown, snapshot.schema, target.schema)
     if columns != snapshot.schema:
         beside.redefine(evolved(snapshot.definition, columns))
     into = Target(snapshot.table_path, beside.definition)
     judging = Judging.of(txn.definition)
     assert judging is not None
     rows = _staged_rows(statement, target, violations.staged)
-    query = _quarantined(
-        target.schema, rows, into, judging, {"table": name or f"delta.`{target.path}`", "operation": operation}
-    )
-    names = [column.name for column in quarantine_columns(target.schema)]
+    source = {"table": name or f"delta.`{target.path}`", "operation": operation}
+    values = [*_quarantined(target.schema, into, judging, source), *_defaults(statement, target.schema, into)]
+    query, names = select(*values, rows=rows), [value.name for value in values]
     statement.step("write rows that violate expectations")
     written = write_rows(statement, into, query, names, Options(None), data_change=True)
+    if written.schema is not None:
+        beside.redefine(numbered(beside.definition, written.schema))
     beside.add(written.files)
     metrics = {
         "numFiles": len(written.files),
@@ -148,20 +172,29 @@ def settle(
     txn.beside = Beside(beside, provenance, lambda: delete_unused(txn.store, target.path, paths, folders=True))
 
 
-def _grown(expectation: Expectation, name: str, columns: StructType, wanted: StructType) -> StructType:
+def _grown(expectation: Expectation, name: str, columns: StructType, schema: StructType) -> StructType:
     """The columns of a quarantine table with those that rows have and it has not.
 
-    :raises HeadwaterError: ``HEADWATER_QUARANTINE_TABLE`` for a column of another type.
+    :param schema: the columns of the table that the rows were written for.
+    :raises HeadwaterError: ``HEADWATER_QUARANTINE_TABLE`` for a column of another type. A length that is declared must
+        be that of the table: it is checked where rows are written to that one.
     """
     added = []
-    for column in wanted:
-        there = columns.find(column.name)
+    for column in quarantine_columns(schema):
+        there, declared = columns.find(column.name), schema.find(column.name)
         if there is None:
             added.append(column)
-        elif there.type.sql() != column.type.sql():
-            said = f"{sql_name(column.name)} is {there.type.sql().upper()}, and must be {column.type.sql().upper()}"
+            continue
+        length = there.metadata.get(DECLARED_TYPE)
+        is_as_long = length is None or declared is not None and declared.metadata.get(DECLARED_TYPE) == length
+        if there.type.sql() != column.type.sql() or not is_as_long:
+            own = str(length).upper() if length is not None else _in_words(there)
             hint = f"Use ALTER TABLE {name} ALTER COLUMN … TYPE, or another quarantine table."
-            raise _unfit(expectation, name, f"Its column {said}. {hint}")
+            raise _unfit(
+                expectation,
+                name,
+                f"Its column {sql_name(there.name)} is {own}, and must be {_in_words(column)}. {hint}",
+            )
     return StructType((*columns, *added)) if added else columns
 
 
@@ -207,22 +240,43 @@ def _nullable(column: StructField) -> StructField:
     return quarantine_columns(StructType((column,))).fields[0]
 
 
-def _quarantined(schema: StructType, rows: Relation, into: Target, judging: Judging, source: dict[str, str]) -> Query:
-    """Staged rows with why, when and by what they were turned away."""
-    own: list[Expression] = []
+def _in_words(column: StructField) -> str:
+    """A column's type as SQL has it in each session: what TIMESTAMP alone means is a setting."""
+
+    def said(found: re.Match[str]) -> str:
+        return found[0] if found[0].startswith("`") else f"{found[0]}_ltz"
+
+    return _TIMESTAMP.sub(said, type_text(column.type))
+
+
+def _defaults(statement: Statement, schema: StructType, into: Target) -> list[Alias]:
+    """The values of a quarantine table's other columns that have a default."""
+    given, parsed = quarantine_columns(schema), stored_in_log(statement)
+    return [
+        Alias(Cast(parsed(str(column.metadata[CURRENT_DEFAULT])), column.type), column.name)
+        for column in into.schema
+        if CURRENT_DEFAULT in column.metadata and given.find(column.name) is None
+    ]
+
+
+def _quarantined(schema: StructType, into: Target, judging: Judging, source: dict[str, str]) -> list[Alias]:
+    """The values of staged rows, with why, when and by what they were turned away; named as the quarantine table names
+    its columns.
+    """
+    own: list[tuple[Expression, str]] = []
     for column in schema:
         stored = into.schema.find(column.name)
         if stored is not None and column.type != PrimitiveType("void"):
-            own.append(Alias(Cast(Column(column.name), stored.type), column.name))
+            own.append((Cast(Column(column.name), stored.type), column.name))
     violated = Cast(Column(CHANGE_TYPE), PrimitiveType("integer"))
     said = [part for name, value in source.items() for part in (Text(name), Text(value))]
-    return select(
-        *own,
-        Alias(judging.reasons(violated), REASON),
-        Alias(call("current_timestamp"), TIME),
-        Alias(call("named_struct", *said), SOURCE),
-        rows=rows,
-    )
+    own += [
+        (judging.reasons(violated), REASON),
+        (call("current_timestamp"), TIME),
+        (call("named_struct", *said), SOURCE),
+    ]
+    named = ((value, into.schema.find(name)) for value, name in own)
+    return [Alias(value, column.name) for value, column in named if column is not None]
 
 
 def _unfit(expectation: Expectation, table: str, reason: str) -> HeadwaterError:

@@ -34,6 +34,7 @@ from headwater.protocol.properties import (
     CONSTRAINT_PREFIX,
     KEY_PREFIX,
     PROPERTIES,
+    TAKES_QUARANTINED,
     canonical_name,
     check_retention,
     normalize,
@@ -41,7 +42,7 @@ from headwater.protocol.properties import (
 from headwater.schema import clustering
 from headwater.schema.constraints import find_constraint
 from headwater.schema.difference import describe_difference
-from headwater.schema.expectations import asked_in, find_expectation, without_expectation
+from headwater.schema.expectations import asked_in, check_takes_all, find_expectation, without_expectation
 from headwater.statements import notices
 from headwater.statements.calls import call, own_statement
 from headwater.statements.running import open_transactions
@@ -194,6 +195,8 @@ def set_properties(changes: Sequence[SetProperty], draft: Draft) -> Operation:
     check_retention(properties, {**before.configuration, **properties})
     notices.of_properties(properties, draft.snapshot.table_path)
     draft.set_configuration({**draft.metadata.configuration, **properties})
+    if TAKES_QUARANTINED.name in properties:
+        check_takes_all(draft.metadata.configuration)
     comment = {"comment": draft.metadata.description} if draft.metadata.description != before.description else {}
     return Operation("SET TBLPROPERTIES", {"properties": {**properties, **comment}})
 

@@ -50,7 +50,7 @@ from headwater.schema.constraints import (
 )
 from headwater.schema.declared import as_stored, declared_type, with_declared
 from headwater.schema.evolution import FIRST, After, NewColumn, add_columns, change_type, set_comment
-from headwater.schema.expectations import row_conditions
+from headwater.schema.expectations import check_new_columns, row_conditions
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import is_identity
 from headwater.schema.keys import keys, primary_key
@@ -368,6 +368,7 @@ def _top(schema: StructType, path: Sequence[str]) -> StructField:
 
 def _set_schema(draft: Draft, schema: StructType) -> None:
     check_reserved_names(schema, draft.metadata.configuration, writing=True)
+    check_new_columns(draft.metadata.configuration, schema)
     draft.set_schema(enforceable(as_stored(schema), draft.statement))
 
 

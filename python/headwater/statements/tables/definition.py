@@ -32,7 +32,13 @@ from headwater.protocol.types import StructField, StructType, parse_schema, sche
 from headwater.schema import clustering, keys, mapping, visible
 from headwater.schema.checks import without_nested_not_null
 from headwater.schema.constraints import add_constraint, check_constraints, without_exists_defaults
-from headwater.schema.expectations import Expectation, asked_in, with_expectation, without_expectation
+from headwater.schema.expectations import (
+    Expectation,
+    asked_in,
+    check_takes_all,
+    with_expectation,
+    without_expectation,
+)
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import identity_metadata
 from headwater.schema.keys import Key
@@ -111,6 +117,7 @@ def _with_expectations(
     for each in asked:
         added = checked(each, made.schema, statement, table=location.path, names=names)
         configuration = with_expectation(without_expectation(configuration, added.name), added)
+    check_takes_all(configuration)
     return changed(made, configuration=configuration) if asked else made
 
 

@@ -26,7 +26,9 @@ from headwater.bridge.messages.follow import WriteBatchRequest
 from headwater.bridge.messages.write import WriteRequest
 from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
+from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import StructType, parse_schema, schema_string
+from headwater.schema import expectations
 from headwater.schema.evolution import unknown_columns_error
 from headwater.sql.composing import Column, Not, Query, Relation, select
 from headwater.statements.dml.attempt import begin
@@ -98,6 +100,7 @@ def create_table(request: CreateTableRequest, options: Options, statement: State
         planned = create.plan(wanted, statement)
         if isinstance(planned, CommitAnswer):
             return planned
+        _refuse_turning_away(upsert, planned.txn.definition)
         txn = planned.write().txn
         if upsert.remembers_deletes:
             companion = companion_of(txn.table_path, txn.metadata, events)
@@ -138,6 +141,23 @@ def _of_table(events: Events, columns: StructType) -> StructType:
         return columns
     assert events.sequence is not None
     return with_history(columns, events.sequence)
+
+
+def _refuse_turning_away(upsert: Upsert, definition: TableDefinition) -> None:
+    """Refuse expectations that turn events away which are compared with others: the newest of a key stands for all of
+    them, and ends the row of the history before it.
+
+    :raises HeadwaterError: ``HEADWATER_INVALID_EXPECTATION``.
+    """
+    if upsert.sequence is None:
+        return
+    expected = expectations.counted(definition.metadata.configuration)
+    if (away := next((each for each in expected if each.turns_away), None)) is not None:
+        raise expectations.invalid(
+            away,
+            "A write with sequenceBy compares the events of each key, and an event that is turned away would take "
+            "others with it. Leave such events out of the rows, or use FAIL UPDATE or no ON VIOLATION.",
+        )
 
 
 class _Seen(NamedTuple):
@@ -224,6 +244,7 @@ class _Batch:
         """Upsert into a version or a newer one; None where something was committed to it meanwhile that the events were
         not compared with: deletions, or any rows where the table keeps a history."""
         statement, rows = self.statement, parse_schema(self.rows.schema)
+        _refuse_turning_away(self.upsert, snapshot.definition)
         events = self._events(snapshot, rows)
         prepared = self._prepared(events)
         companion = companion_in(snapshot, events, statement) if self.upsert.sequence else None
@@ -240,6 +261,7 @@ class _Batch:
         attempt = begin(DmlRequest(change, self.options, self.application, self.parameters), statement)
         if self._is_done(attempt.snapshot):
             return CommitAnswer(version=attempt.snapshot.version, skipped=True)
+        _refuse_turning_away(self.upsert, attempt.snapshot.definition)
         if self.upsert.keeps_history and attempt.snapshot.version != snapshot.version:
             return None
         if companion is not None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from headwater.basics.warn_once import warn_once
 from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
-from headwater.protocol.properties import PREFIX, normalize
+from headwater.protocol.properties import EXPECT_PREFIX, PREFIX, TAKES_QUARANTINED, normalize
 from headwater.statements.known_options import check_options
 from headwater.statements.settings import ALLOWS_ARBITRARY
 
@@ -30,7 +30,11 @@ def check_given(
 
 def properties_in(given: Mapping[str, str | None]) -> dict[str, str]:
     """The options that are properties of a new table, with names as given."""
-    return {name: v for name, v in given.items() if v is not None and name.lower().startswith(PREFIX)}
+    return {name: v for name, v in given.items() if v is not None and _is_property(name.lower())}
+
+
+def _is_property(folded: str) -> bool:
+    return folded.startswith((PREFIX, EXPECT_PREFIX)) or folded == TAKES_QUARANTINED.name.lower()
 
 
 def ignore_properties(given: Mapping[str, str | None], snapshot: Snapshot, statement: Statement) -> None:
