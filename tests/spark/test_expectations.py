@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -107,7 +108,7 @@ def test_dataframes_streams_and_upserts(spark, rows, quarantining, tmp_path):
     frame.selectExpr("id + 10 AS id", "amount").writeTo("t").append()
     assert _bad(rows) == [(2, -2), (12, -2)]
     frame.selectExpr("id", "amount - 3 AS amount").write.format("delta").mode("append").option(
-        "keyColumns", "id"
+        "idCols", "id"
     ).saveAsTable("t")
     assert sorted(rows("SELECT * FROM t")) == [(1, 1), (11, 1)]
     assert _bad(rows) == [(1, -2), (2, -5), (2, -2), (12, -2)]
@@ -372,3 +373,164 @@ def test_files_that_a_write_gives_up_are_not_those_of_the_quarantine_table(spark
     # The copies of rows that stay are not needed, and gone.
     place = Path(rows("SELECT location FROM (DESCRIBE DETAIL t)")[0][0].removeprefix("file:"))
     assert len(list(place.rglob("*.parquet"))) == 1
+
+
+_ADDED = (
+    "quarantine_reason ARRAY<STRING>, quarantine_time TIMESTAMP, "
+    "quarantine_source STRUCT<table: STRING, operation: STRING>"
+)
+_DROPS = '{"condition": "amount > 0", "onViolation": "DROP ROW"}'
+
+
+def _foreign(rows, table, configuration):
+    """Give a table properties as another writer does."""
+    log = Path(rows(f"SELECT location FROM (DESCRIBE DETAIL {table})")[0][0].removeprefix("file:")) / "_delta_log"
+    commits = sorted(log.glob("*.json"))
+    actions = [json.loads(line) for line in commits[0].read_text().splitlines()]
+    metadata = next(each["metaData"] for each in actions if "metaData" in each)
+    metadata["configuration"] = configuration
+    said = [{"commitInfo": {"timestamp": 0, "operation": "SET TBLPROPERTIES", "operationParameters": {}}}]
+    text = "\n".join(json.dumps(each) for each in [*said, {"metaData": metadata}])
+    (log / f"{int(commits[-1].stem) + 1:020}.json").write_text(text + "\n")
+
+
+def test_a_quarantine_table_has_no_expectations(spark, rows, database, fails):
+    spark.sql(f"CREATE TABLE bad (id INT, amount INT, {_ADDED}) USING delta")
+    takes = "'headwater.quarantine' = 'true'"
+    with fails("HEADWATER_INVALID_EXPECTATION", "headwater.quarantine"):
+        spark.sql(f"ALTER TABLE bad SET TBLPROPERTIES ({takes}, 'headwater.expect.x' = '{_DROPS}')")
+    spark.sql(f"ALTER TABLE bad SET TBLPROPERTIES ('headwater.expect.x' = '{_DROPS}')")
+    with fails("HEADWATER_INVALID_EXPECTATION", "headwater.quarantine"):
+        spark.sql(f"ALTER TABLE bad SET TBLPROPERTIES ({takes})")
+    with fails("HEADWATER_INVALID_EXPECTATION", "headwater.quarantine"):
+        spark.sql(f"CREATE TABLE o (amount INT, CONSTRAINT x EXPECT (amount > 0)) USING delta TBLPROPERTIES ({takes})")
+    spark.sql(
+        "CREATE TABLE t (id INT, amount INT, CONSTRAINT ok EXPECT (amount > 0) ON VIOLATION QUARANTINE INTO bad) "
+        "USING delta"
+    )
+    _foreign(rows, "bad", {"headwater.quarantine": "true", "headwater.expect.x": _DROPS})
+    with fails("HEADWATER_QUARANTINE_TABLE", "DROP CONSTRAINT x"):
+        spark.sql("INSERT INTO t VALUES (1, 1), (2, -2)")
+    assert (rows("SELECT * FROM t"), _bad(rows)) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "configuration",
+    [
+        {f"headwater.expect.c{n:02}": json.dumps({"condition": f"id <> {n}"}) for n in range(25)},
+        {
+            f"headwater.expect.{name}": json.dumps(
+                {"condition": "id > 0", "onViolation": "QUARANTINE", "into": ["spark_catalog", "default", name]}
+            )
+            for name in ("one", "two")
+        },
+        {"headwater.expect.half": '{"condition": "id <> \'\\ud800\'"}'},
+    ],
+)
+def test_what_only_a_foreign_log_can_have(spark, rows, database, fails, configuration):
+    spark.sql("CREATE TABLE t (id INT) USING delta")
+    _foreign(rows, "t", configuration)
+    with fails("HEADWATER_EXPECTATION_NOT_READABLE", max(configuration)):
+        spark.sql("INSERT INTO t VALUES (1)")
+    assert rows("SELECT * FROM t") == []
+    spark.sql(f"ALTER TABLE t UNSET TBLPROPERTIES ('{max(configuration)}')")
+
+
+def test_what_a_quarantine_table_computes(spark, rows, database):
+    spark.sql(
+        f"CREATE TABLE bad (n BIGINT GENERATED ALWAYS AS IDENTITY, id INT, amount INT, {_ADDED}, "
+        "state STRING NOT NULL DEFAULT 'open', day DATE GENERATED ALWAYS AS (CAST(quarantine_time AS DATE))) "
+        "USING delta TBLPROPERTIES ('headwater.quarantine' = 'true', "
+        "'delta.feature.allowColumnDefaults' = 'supported')"
+    )
+    spark.sql(
+        "CREATE TABLE t (ID INT, Amount INT, CONSTRAINT ok EXPECT (Amount > 0) ON VIOLATION QUARANTINE INTO bad) "
+        "USING delta"
+    )
+    spark.sql("INSERT INTO t VALUES (1, -1), (2, -2)")
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        spark.sql("INSERT INTO t VALUES (3, -3)")
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+    assert sorted(rows("SELECT id, amount, state, day IS NULL FROM bad")) == [(n, -n, "open", False) for n in (1, 2, 3)]
+    assert rows("SELECT count(DISTINCT n) FROM bad") == [(3,)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ("id INT NOT NULL, code VARCHAR(5)", "DROP NOT NULL"),
+        ("id INT, code VARCHAR(5), state STRING NOT NULL", "DROP NOT NULL"),
+        ("id INT, code VARCHAR(3)", "must be string"),
+    ],
+)
+def test_what_rows_that_are_turned_away_would_not_meet(spark, database, fails, columns, said):
+    spark.sql(f"CREATE TABLE bad ({columns}, {_ADDED}) USING delta TBLPROPERTIES ('headwater.quarantine' = 'true')")
+    with fails("HEADWATER_QUARANTINE_TABLE", said):
+        spark.sql(
+            "CREATE TABLE t (id INT NOT NULL, code VARCHAR(5), CONSTRAINT c EXPECT (id > 0) ON VIOLATION QUARANTINE "
+            "INTO bad) USING delta"
+        )
+
+
+@pytest.mark.parametrize("history", [False, True])
+def test_upserts_that_compare_events_turn_none_away(spark, rows, database, fails, history):
+    frame = spark.createDataFrame([(1, 10, 1), (1, -1, 2)], "k INT, amount INT, seq INT")
+
+    def upsert(events):
+        written = events.write.format("delta").mode("append").option("idCols", "k").option("sequenceBy", "seq")
+        (written.option("storedAs", "scd2") if history else written).saveAsTable("t")
+
+    upsert(frame.where("amount > 0"))
+    spark.sql("ALTER TABLE t ADD CONSTRAINT usual EXPECT (amount < 100)")
+    spark.sql("ALTER TABLE t ADD CONSTRAINT ok EXPECT (amount > 0) ON VIOLATION DROP ROW")
+    before = rows("SELECT * FROM t")
+    with fails("HEADWATER_INVALID_EXPECTATION", "sequenceBy", "ok"):
+        upsert(frame)
+    assert rows("SELECT * FROM t") == before
+    spark.sql("ALTER TABLE t DROP CONSTRAINT ok")
+    upsert(frame)
+    assert rows(f"SELECT amount FROM t {'WHERE __END_AT IS NULL' if history else ''}") == [(-1,)]
+
+
+def test_writers_options_are_properties_of_new_tables(spark, rows, database, tmp_path):
+    frame = spark.createDataFrame([(1, 1), (2, -2)], "id INT, amount INT")
+    frame.write.format("delta").option("headwater.expect.ok", _DROPS).saveAsTable("t")
+    frame.write.format("delta").option("headwater.expect.ok", _DROPS).save(str(tmp_path / "b"))
+    source = str(tmp_path / "source")
+    frame.write.format("delta").option("headwater.quarantine", "true").save(source)
+    assert ("headwater.quarantine", "true") in rows(f"SHOW TBLPROPERTIES delta.`{source}`")
+    written = spark.readStream.format("delta").load(source).writeStream.format("delta")
+    written = written.option("checkpointLocation", str(tmp_path / "point")).option("headwater.expect.ok", _DROPS)
+    written.trigger(availableNow=True).start(str(tmp_path / "c")).awaitTermination()
+    for table in ("t", f"delta.`{tmp_path / 'b'}`", f"delta.`{tmp_path / 'c'}`"):
+        assert rows(f"SELECT * FROM {table}") == [(1, 1)]
+
+
+def test_names_that_quarantined_rows_need(spark, rows, quarantining, fails):
+    for name in ("_change_type", "quarantine_time"):
+        with fails("HEADWATER_INVALID_EXPECTATION", name):
+            spark.sql(f"ALTER TABLE t ADD COLUMN {name} STRING")
+    spark.sql("ALTER TABLE t ADD COLUMN more STRING")
+    spark.sql("INSERT INTO t VALUES (1, -1, 'x')")
+    assert rows("SELECT more FROM bad") == [("x",)]
+
+
+def test_the_quarantine_table_in_a_session_without_time_zones(spark, rows, database, fails):
+    spark.sql("CREATE TABLE t (id INT, at TIMESTAMP, s STRUCT<`timestamp`: TIMESTAMP>) USING delta")
+    add = "ALTER TABLE t ADD CONSTRAINT c EXPECT (id > 0) ON VIOLATION QUARANTINE INTO bad"
+    spark.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    try:
+        with pytest.raises(Exception, match="HEADWATER_QUARANTINE_TABLE") as raised:
+            spark.sql(add)
+        spark.sql(str(raised.value).split("Create it: ")[1].split(" SQLSTATE")[0])
+        spark.sql(add)
+        spark.sql("INSERT INTO t SELECT -1, current_timestamp(), named_struct('timestamp', current_timestamp())")
+    finally:
+        spark.conf.unset("spark.sql.timestampType")
+    assert rows("SELECT id, at = s.timestamp FROM bad") == [(-1, True)]
+    spark.sql(f"CREATE TABLE other (id INT, at TIMESTAMP_NTZ, s STRUCT<`timestamp`: TIMESTAMP>, {_ADDED}) USING delta")
+    spark.sql("ALTER TABLE t DROP CONSTRAINT c")
+    with fails("HEADWATER_QUARANTINE_TABLE", "at is timestamp_ntz, and must be timestamp_ltz"):
+        spark.sql(add.replace("bad", "other"))

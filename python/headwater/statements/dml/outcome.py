@@ -237,7 +237,7 @@ def replace_whole_files(attempt: Attempt, scanned: Scan, job: Job, new: int) -> 
     :param new: how many of the rows written are not unchanged rows of the files.
     """
     if not job.positions:
-        unused = [file.path for file in [*job.written.files, *job.changes]]
+        unused = [*(file.path for file in job.written.files), *(change.path for change in job.changes)]
         delete_unused(attempt.txn.store, attempt.snapshot.table_path, unused)
         job.written, job.changes = Written(), []
         return Effect()

@@ -94,7 +94,7 @@ def check_fits(expectation: Expectation, schema: StructType, found: NamedTable, 
                 expectation, name, f"It lacks the column {said}. Use ALTER TABLE {name} ADD COLUMN {said} first."
             )
     _grown(expectation, name, columns, schema)
-    computed = {column.name for column in (*generated_columns(columns), *identity_columns(columns))}
+    computed = {each.name for each in generated_columns(columns)} | {each.name for each in identity_columns(columns)}
     for column in columns:
         is_computed = column.name in computed or CURRENT_DEFAULT in column.metadata
         is_own = needed.find(column.name) is None
