@@ -315,7 +315,7 @@ class StoreOver(Store):
         between: Callable[[], None],
         within: Callable[[str], bool] | None = None,
     ) -> Tree:
-        return self.inner.walk(directory, enters, between, within)
+        return self.inner.walk(directory, enters, between, *(() if within is None else (within,)))
 
     def links(self, directory: str, paths: Sequence[str]) -> dict[str, list[str]]:
         return self.inner.links(directory, paths)

@@ -16,7 +16,7 @@ are listed in the file. So:
    entries half that old commits a new state, even if it loads nothing. ``delta.setTransactionRetentionDuration``
    has the ``txn`` expire for every engine, so the shorter of both counts.
 
-The application is that of the table's id, and of a property that CREATE OR REPLACE TABLE sets anew: a table that
+The application is that of the table's id, and of a property that CREATE OR REPLACE TABLE sets again: a table that
 replaces another begins without loaded files, and RESTORE to a version before it also finds the notes of that time. What
 other engines do, with whatever time of creation, makes no other table of it. State files that do not count are deleted
 once they are older than what VACUUM deletes and than the versions that the log keeps, and a day at least.

@@ -102,9 +102,9 @@ def _listed(asked: Asked, folder: str, wild: str | None, store: Store, statement
         return _is_shown(name)
 
     patterns = [_may_lead_to(pattern) for pattern in (wild, asked.pattern) if pattern is not None]
-    within = (lambda path: all(may(path) for may in patterns)) if patterns else None
+    within = [lambda path: all(may(path) for may in patterns)] if patterns else []
     try:
-        tree = store.walk(folder, enters, statement.check_cancelled, within)
+        tree = store.walk(folder, enters, statement.check_cancelled, *within)
     except NotADirectoryError:
         return _alone(asked, folder, store)
     except FileNotFoundError:
