@@ -123,6 +123,28 @@ def test_listeners_and_the_sql_tab_name_the_table(spark: SparkSession, listener:
     assert not_in_tab == []
 
 
+def test_a_quarantine_table_is_written_too(spark: SparkSession, listener: _Listener) -> None:
+    spark.sql(
+        "CREATE TABLE wt_bad (id INT, quarantine_reason ARRAY<STRING>, quarantine_time TIMESTAMP, quarantine_source "
+        "STRUCT<table: STRING, operation: STRING>) USING delta TBLPROPERTIES ('headwater.quarantine' = 'true')"
+    )
+    spark.sql(
+        "CREATE TABLE wt_good (id INT, CONSTRAINT c EXPECT (id > 0) ON VIOLATION QUARANTINE INTO wt_bad) USING delta"
+    )
+    noted = spark._jvm.headwater.spark.bridge.NotedCommit  # type: ignore[union-attr]
+    try:
+        _drain(spark)
+        listener.seen.clear()
+        spark.sql("INSERT INTO wt_good VALUES (1), (2), (-3)")
+        _drain(spark)
+        made = [commit for each in listener.seen for commit in _items(noted.of(each.optimizedPlan()))]
+        found = {str(each.location().path()).rpartition("/")[2]: _value(each.commit().rows()) for each in made}
+    finally:
+        for table in ("wt_good", "wt_bad"):
+            spark.sql(f"DROP TABLE IF EXISTS {table}")
+    assert found == {"wt_good": 2, "wt_bad": 1}
+
+
 def _items(sequence: Any) -> list[Any]:
     return [sequence.apply(position) for position in range(sequence.size())]
 

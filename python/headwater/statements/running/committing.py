@@ -154,8 +154,7 @@ def commit(
     if hooks is not None:
         follow_up(txn, statement, hooks, committed)
         say_what_it_did(statement, provenance, committed.version)
-        made = made_commit(txn.table_path, committed.version, provenance, txn.moved)
-        statement.made[made.table] = merged(statement.made.get(made.table), made)
+        _note_made(txn, statement, provenance, committed)
     return CommitAnswer(version=committed.version, counts=answered, rows=rows)
 
 
@@ -192,7 +191,13 @@ def _commit_both(
     beside.tidy_up()
     follow_up(other, statement, hooks_beside, committed_beside)
     statement.table_changed(other.table_path)
+    _note_made(other, statement, said_beside, committed_beside)
     return committed
+
+
+def _note_made(txn: Transaction, statement: Statement, provenance: Provenance, committed: Committed) -> None:
+    made = made_commit(txn.table_path, committed.version, provenance, txn.moved)
+    statement.made[made.table] = merged(statement.made.get(made.table), made)
 
 
 def of_session(provenance: Provenance, statement: Statement) -> Provenance:
