@@ -293,13 +293,13 @@ HELD_BY = {
         "statements/writes/test_copy_into.py::test_options_of_databricks_that_would_be_ignored_are_refused"
     ),
     "a write with such rows is refused": "spark/test_expectations.py::test_a_table_that_takes_no_quarantined_rows",
-    "DROP ROW and QUARANTINE are an error": (
+    "DROP ROW and QUARANTINE are refused": (
         "spark/test_expectations.py::test_upserts_that_compare_events_turn_none_away"
     ),
     "A column of another type, or of another CHAR": (
         "spark/test_expectations.py::test_what_rows_that_are_turned_away_would_not_meet"
     ),
-    "NOT NULL is an error for a column of the table": (
+    "NOT NULL is refused for a column of the table": (
         "spark/test_expectations.py::test_what_rows_that_are_turned_away_would_not_meet"
     ),
     "both together are refused": "spark/test_expectations.py::test_a_quarantine_table_has_no_expectations",
