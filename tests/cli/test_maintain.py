@@ -47,7 +47,13 @@ class Session:
         raise LookupError(text)
 
 
+class Refused(Exception):
+    """An error of a statement, with its condition."""
+
+
 def failure(error):
+    if isinstance(error, Refused):
+        return error.args[0], error.args[0]
     if isinstance(error, LookupError):
         return "TABLE_OR_VIEW_NOT_FOUND", str(error)
     return (error.condition, error.text) if isinstance(error, HeadwaterError) else None
@@ -100,8 +106,79 @@ def test_of_a_schema_and_a_catalog_those_that_are_marked_are_maintained():
     everything = maintainer(session, everything=True)
     assert everything.tables() == ["`s`.`on`", "`s`.`says_nothing`"]
     assert everything.unmarked == 2
-    with pytest.raises(LookupError):
-        maintainer(session, "nowhere").tables()
+
+
+def test_what_cannot_be_looked_into_or_has_no_table_is_a_row_and_the_others_are_maintained():
+    session = Session(
+        **{
+            # Spark's own catalog has no tables outside schemas, and other catalogs answer an empty list.
+            "SHOW TABLES IN `spark_catalog`": Refused("MISSING_DATABASE_FOR_V1_SESSION_CATALOG"),
+            "SHOW NAMESPACES IN `spark_catalog`": [{"namespace": each} for each in ("`my-schema`", "broken", "s")],
+            "SHOW TABLES IN `spark_catalog`.`my-schema`": named("a"),
+            "SHOW TABLES IN `spark_catalog`.`broken`": Refused("INTERNAL_ERROR"),
+            "SHOW TABLES IN `spark_catalog`.`s`": named("b"),
+            "SHOW TABLES IN `v2`": [],
+            "SHOW NAMESPACES IN `v2`": [{"namespace": "`my-schema`"}, {"namespace": "s.`n t`"}],
+            "SHOW TABLES IN `v2`.`my-schema`": named("a"),
+            "SHOW TABLES IN `s`.`n t`": named("b"),
+            "SHOW TABLES IN `empty`": [],
+            "SHOW NAMESPACES IN `empty`": [],
+            "SHOW NAMESPACES": [{"namespace": "`my-schema`"}],
+            "SHOW NAMESPACES IN `nowhere`": LookupError("nowhere"),
+            "SHOW TABLES IN `my-schema`": named("c"),
+            "DESCRIBE DETAIL `spark_catalog`.`": described("ENABLE"),
+            "DESCRIBE DETAIL `v2`.`": described("ENABLE"),
+            "DESCRIBE DETAIL `s`.`": described("ENABLE"),
+            "DESCRIBE DETAIL `my-schema`.`": described("ENABLE"),
+            "MAINTAIN TABLE": [row("OPTIMIZE")],
+        }
+    )
+    of_catalog = maintainer(session, "spark_catalog")
+    assert of_catalog.tables() == ["`spark_catalog`.`my-schema`.`a`", "`spark_catalog`.`s`.`b`"]
+    (failed,) = of_catalog.without_tables
+    assert (failed["table"], failed["outcome"]) == ("`spark_catalog`.`broken`", "failed")
+    assert maintainer(session, "v2").tables() == ["`v2`.`my-schema`.`a`", "`s`.`n t`.`b`"]
+    assert maintainer(session, everything=True).tables() == ["`my-schema`.`c`"]
+    rows = maintainer(session, "nowhere", "empty", "v2").round()
+    assert [(each["table"], each["outcome"]) for each in rows if each["outcome"] != "planned"] == [
+        ("`nowhere`", "failed"),
+        ("`empty`", "nothing to do"),
+    ]
+    assert "`empty`: no Delta table was found in it" in saved(rows)
+
+
+def test_the_mark_of_a_schema_is_its_property_in_any_case():
+    mark = "((headwater.predictiveOptimization,%s))"
+
+    def of_schema(**info):
+        rows = [{"info_name": name, "info_value": value} for name, value in info.items()]
+        answers = {"SHOW TABLES IN `s`": named("t"), "DESCRIBE DETAIL `s`.": described()}
+        return maintainer(Session(**answers, **{"DESCRIBE NAMESPACE EXTENDED `s`": rows}), "s").tables()
+
+    assert of_schema(Comment="x", Properties=mark % "enable") == ["`s`.`t`"]
+    assert of_schema(Comment=mark % "ENABLE", Properties="") == []
+    assert of_schema(Properties=mark % "DISABLE") == []
+
+
+def test_looking_for_tables_and_planning_end_on_a_signal():
+    stop = Stop()
+
+    def listed(text):
+        stop.event.set()
+        return named("a", "b")
+
+    answers = {"SHOW NAMESPACES": [{"namespace": "s"}, {"namespace": "t"}], "SHOW TABLES IN `s`": listed}
+    session = Session(**answers)
+    assert maintainer(session, everything=True, stop=stop).planned() == []
+    assert session.asked == ["SHOW NAMESPACES", "SHOW TABLES IN `s`"]
+
+    def planned(text):
+        stop.event.set()
+        return [row("OPTIMIZE")]
+
+    stop = Stop()
+    session = Session(**{"DESCRIBE DETAIL": described(), "MAINTAIN TABLE": planned})
+    assert [each["table"] for each in maintainer(session, "a", "b", stop=stop).planned()] == ["`a`"]
 
 
 def test_actions_of_several_tables_are_done_worst_first():
@@ -252,6 +329,7 @@ def test_a_dry_run_of_paths_starts_no_spark(tmp_path, monkeypatch):
         (("t", "--every", "1h", "--dry-run"), "leave out --every"),
         (("t", "--only", "fsck"), "--only takes"),
         (("t", "--conf", "a"), "NAME=VALUE"),
+        (("a..b",), "is no name"),
     ],
 )
 def test_a_wrong_command_line(arguments, says):

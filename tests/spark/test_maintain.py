@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.cli.maintain import Asked, Maintainer, Stop, _failure
 from headwater.statements.maintenance.planning import MAINTAIN_SCHEMA
 from headwater.transaction.maintenance import wait_for_maintenance
 
@@ -173,3 +174,42 @@ def test_two_at_once_beside_writers_do_no_harm(spark, rows, path):
     assert set(ended) <= {"done", "nothing to do", "lost to writers", "partly done"}
     assert "done" in ended
     assert rows("SELECT count(*), min(id), max(id) FROM t") == [(1101, -3, 1100)]
+
+
+def test_the_command_finds_the_tables_of_schemas_and_catalogs(spark, rows, path, settings, database):
+    def maintainer(*targets, **asked):
+        return Maintainer(
+            Asked(targets, **asked), lambda t: [r.asDict() for r in spark.sql(t).collect()], _failure, Stop()
+        )
+
+    def said(found):
+        return [(row["table"], row["outcome"]) for row in found.without_tables]
+
+    (schema,) = rows("SELECT current_schema()")[0]
+    assert maintainer(schema).tables() == []
+    spark.sql(f"ALTER SCHEMA {schema} SET DBPROPERTIES ('{MARK}' = 'enable')")
+    spark.sql("CREATE TEMPORARY VIEW seen AS SELECT 1")
+    assert maintainer(schema).tables() == [f"`{schema}`.`t`"]
+    of_catalog = maintainer("spark_catalog")
+    assert f"`spark_catalog`.`{schema}`.`t`" in of_catalog.tables()
+    assert said(of_catalog) == []
+    assert f"`{schema}`.`t`" in maintainer(everything=True).tables()
+    jdbc = "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog"
+    url = f"jdbc:derby:memory:{schema};create=true"
+    driver = "org.apache.derby.jdbc.EmbeddedDriver"
+    names = ("", ".url", ".driver")
+    with settings(
+        {f"spark.sql.catalog.j{name}": value for name, value in zip(names, (jdbc, url, driver), strict=True)}
+    ):
+        spark.sql("CREATE SCHEMA j.`my-schema`")
+        asked = []
+        other = Maintainer(
+            Asked(("j", "nowhere")),
+            lambda text: asked.append(text) or [row.asDict() for row in spark.sql(text).collect()],
+            _failure,
+            Stop(),
+        )
+        assert other.tables() == []
+        assert "SHOW TABLES IN `j`.`my-schema`" in asked
+        assert said(other) == [("`j`", "nothing to do"), ("`nowhere`", "failed")]
+    spark.sql("DROP VIEW seen")

@@ -315,8 +315,9 @@ def maintain(
 
     Exit code 0: done, or told to end by SIGTERM; 1: an action failed, or a table could not be opened.
     """
-    from headwater.cli.maintain import Asked, run, seconds_of
+    from headwater.cli.maintain import Asked, is_path, run, seconds_of
     from headwater.sql.grammar.maintain import ACTIONS
+    from headwater.tables.names import split_name
 
     if bool(targets) == everything:
         raise typer.BadParameter("name tables, a schema or a catalog, or give --all")
@@ -330,6 +331,8 @@ def maintain(
         raise typer.BadParameter("--conf takes NAME=VALUE")
     try:
         seconds, period = (None if text is None else seconds_of(text) for text in (budget, every))
+        for name in (each for each in targets or () if not is_path(each)):
+            split_name(name)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     asked = Asked(targets or [], everything, actions, seconds, choose_clustering, force)

@@ -40,6 +40,7 @@ from headwater.statements.maintenance.planning import (
     DONE,
     FAILED,
     LOST,
+    NOTHING,
     PARTLY,
     PLANNED,
     SKIPPED,
@@ -55,7 +56,16 @@ from headwater.tables.names import split_name
 Row = dict[str, Any]
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?[smhd])+")
-_NOT_FOUND = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "NO_SUCH_CATALOG_EXCEPTION", "CATALOG_NOT_FOUND")
+_NOT_FOUND = (
+    "TABLE_OR_VIEW_NOT_FOUND",
+    "SCHEMA_NOT_FOUND",
+    "NO_SUCH_CATALOG_EXCEPTION",
+    "CATALOG_NOT_FOUND",
+    # What SHOW TABLES IN says of Spark's own catalog, by Spark's version: it wants a schema.
+    "MISSING_DATABASE_FOR_V1_SESSION_CATALOG",
+    "REQUIRES_SINGLE_PART_NAMESPACE",
+)
+_ENABLED = re.compile(rf"\({re.escape(PREDICTIVE_OPTIMIZATION.name)},\s*ENABLE\)", re.IGNORECASE)
 #: Seconds below which no action begins.
 _LEAST_SECONDS = 0.5
 
@@ -172,23 +182,41 @@ class Maintainer:
         self._asked, self._sql, self._failure, self._stop = asked, sql, failure, stop
         #: Tables that a round has passed over because nothing marks them.
         self.unmarked = 0
+        #: Rows of the report for what was asked for and could not be looked into, or has no table.
+        self.without_tables: list[Row] = []
 
     def tables(self) -> list[str]:
         """The tables to maintain, as statements call them: those that were named; of schemas and catalogs, those that
-        are marked.
+        are marked. It ends early if the command is told to end.
         """
-        self.unmarked = 0
+        self.unmarked, self.without_tables = 0, []
         found: list[str] = []
         for target in self._asked.targets:
             if is_path(target):
                 local = SCHEME.match(target) is None
                 found.append(by_path(str(Path(target).absolute()) if local else target))
             else:
-                found += self._named(quote(split_name(target)))
+                found += self._looked_into(quote(split_name(target)), self._named)
         if self._asked.everything:
-            for row in self._sql("SHOW NAMESPACES"):
-                found += self._of_schema(quote([row["namespace"]]))
+            found += self._looked_into("the current catalog", lambda _: self._of_schemas("SHOW NAMESPACES"))
         return list(dict.fromkeys(found))
+
+    def _looked_into(self, name: str, look: Callable[[str], list[str]]) -> list[str]:
+        """What is found there, if the command is not told to end; an error, or finding nothing, is a row."""
+        if self._stop.is_set:
+            return []
+        known = self.unmarked, len(self.without_tables)
+        try:
+            found = look(name)
+        except Exception as error:
+            if (failure := self._failure(error)) is None:
+                raise
+            self.without_tables.append({"table": name, **_failed(None, failure[1])})
+            return []
+        if not found and known == (self.unmarked, len(self.without_tables)) and not self._stop.is_set:
+            row = {**_failed(None, "no Delta table was found in it"), "level": LEVELS[1], "outcome": NOTHING}
+            self.without_tables.append({"table": name, **row})
+        return found
 
     def _named(self, name: str) -> list[str]:
         """The table of a name; else the marked ones of the schema, or of the catalog, of that name."""
@@ -197,13 +225,22 @@ class Maintainer:
         except Exception as error:
             if not self._says_missing(error):
                 raise
-            for tried in (self._of_schema, self._of_catalog):
+            is_missing = True
+            for tried in (self._of_schema, self._of_catalog) if len(split_name(name)) == 1 else (self._of_schema,):
+                unmarked = self.unmarked
                 try:
-                    return tried(name)
+                    found = tried(name)
                 except Exception as other:
                     if not self._says_missing(other):
                         raise
-            raise
+                else:
+                    is_missing = False
+                    # Of a catalog, SHOW TABLES may answer an empty list instead of an error.
+                    if found or self.unmarked != unmarked:
+                        return found
+            if is_missing:
+                raise
+            return []
         return [name]
 
     def _says_missing(self, error: Exception) -> bool:
@@ -214,14 +251,34 @@ class Maintainer:
         return self._marked(name, [row["tableName"] for row in self._sql(f"SHOW TABLES IN {name}")])
 
     def _of_catalog(self, name: str) -> list[str]:
-        namespaces = self._sql(f"SHOW NAMESPACES IN {name}")
-        return [each for row in namespaces for each in self._of_schema(f"{name}.{quote([row['namespace']])}")]
+        return self._of_schemas(f"SHOW NAMESPACES IN {name}", f"{name}.")
+
+    def _of_schemas(self, listing: str, prefix: str = "") -> list[str]:
+        """The marked tables of the schemas that a statement lists, whose names it quotes. A schema that fails is a row
+        of the report.
+        """
+        found = []
+        for row in self._sql(listing):
+            if self._stop.is_set:
+                break
+            parts = split_name(row["namespace"])
+            # Below a schema, the names that are listed begin with that schema's.
+            name = f"{prefix if len(parts) == 1 else ''}{quote(parts)}"
+            try:
+                found += self._of_schema(name)
+            except Exception as error:
+                if (failure := self._failure(error)) is None:
+                    raise
+                self.without_tables.append({"table": name, **_failed(None, failure[1])})
+        return found
 
     def _marked(self, schema: str, names: Sequence[str]) -> list[str]:
         """Those tables of a schema that are marked, by themselves or by their schema."""
         inherited: bool | None = None
         found = []
         for name in (f"{schema}.{quote([each])}" for each in names):
+            if self._stop.is_set:
+                break
             try:
                 (detail,) = self._sql(f"DESCRIBE DETAIL {name}")
             except Exception as error:
@@ -240,14 +297,17 @@ class Maintainer:
         return found
 
     def _is_marked(self, schema: str) -> bool:
-        text = " ".join(
-            str(value) for row in self._sql(f"DESCRIBE NAMESPACE EXTENDED {schema}") for value in row.values()
-        )
-        return f"({PREDICTIVE_OPTIMIZATION.name},ENABLE)" in text
+        rows = self._sql(f"DESCRIBE NAMESPACE EXTENDED {schema}")
+        return any(row["info_name"] == "Properties" and _ENABLED.search(str(row["info_value"])) for row in rows)
 
     def planned(self) -> list[Row]:
-        """What the tables need, worst first over all of them."""
-        return _worst_first([row for name in self.tables() for row in self._statement(name, " DRY RUN")])
+        """What the tables need, worst first over all of them. It ends early if the command is told to end."""
+        rows: list[Row] = []
+        for name in self.tables():
+            if self._stop.is_set:
+                break
+            rows += self._statement(name, " DRY RUN")
+        return _worst_first([*rows, *self.without_tables])
 
     def round(self) -> list[Row]:
         """Do it; a row for each action."""
@@ -308,6 +368,7 @@ def saved(rows: Sequence[Row]) -> str:
         if some:
             first = f" ({some[0]['table']}: {some[0]['detail']})" if outcome == FAILED else ""
             parts.append(f"{len(some)} {outcome}{first}")
+    parts += [f"{row['table']}: {row['detail']}" for row in rows if row["action"] is None and row["outcome"] == NOTHING]
     return printable(", ".join(parts))
 
 
@@ -384,7 +445,7 @@ def run(
         if dry_run:
             rows = maintainer.planned()
             show(rows, as_json=as_json, unmarked=maintainer.unmarked)
-            return _exit_code(rows)
+            return 0 if stop.is_set else _exit_code(rows)
         if every is None:
             rows = maintainer.round()
             show(rows, as_json=as_json, unmarked=maintainer.unmarked)
