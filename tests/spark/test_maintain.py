@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from headwater.cli.maintain import Asked, Maintainer, Stop, _failure
+from headwater.statements.maintenance import predicate_use
 from headwater.statements.maintenance.planning import MAINTAIN_SCHEMA
 from headwater.transaction.maintenance import wait_for_maintenance
 
@@ -134,6 +135,9 @@ def test_marks_of_tables_and_schemas(spark, rows, path, fails, database):
     assert f"({MARK},ENABLE)" in str(rows(f"DESCRIBE SCHEMA EXTENDED {schema}"))
     with fails("DELTA_OPERATION_NOT_ALLOWED", "ALTER SCHEMA"):
         spark.sql("ALTER CATALOG spark_catalog ENABLE PREDICTIVE OPTIMIZATION")
+    spark.sql("CREATE TABLE other USING parquet AS SELECT 1 AS id")
+    with fails("DELTA_ONLY_OPERATION", "ALTER TABLE PREDICTIVE OPTIMIZATION works on Delta tables only"):
+        spark.sql("ALTER TABLE other ENABLE PREDICTIVE OPTIMIZATION")
     with fails("DELTA_INVALID_PROPERTY_VALUE", "ENABLE or DISABLE"):
         spark.sql(f"ALTER TABLE t SET TBLPROPERTIES ('{MARK}' = 'maybe')")
 
@@ -174,6 +178,17 @@ def test_two_at_once_beside_writers_do_no_harm(spark, rows, path):
     assert set(ended) <= {"done", "nothing to do", "lost to writers", "partly done"}
     assert "done" in ended
     assert rows("SELECT count(*), min(id), max(id) FROM t") == [(1101, -3, 1100)]
+
+
+def test_counts_end_with_the_mark_of_the_newest_version(spark, path, rows):
+    spark.sql("ALTER TABLE t ENABLE PREDICTIVE OPTIMIZATION")
+    (version,) = rows("SELECT max(version) FROM (DESCRIBE HISTORY t)")[0]
+    spark.sql("ALTER TABLE t DISABLE PREDICTIVE OPTIMIZATION")
+    rows(f"SELECT * FROM t VERSION AS OF {version} WHERE id = 1")
+    rows("SELECT * FROM t WHERE id = 1")
+    predicate_use.finish()
+    assert outcomes(spark, "MAINTAIN TABLE t FORCE")["OPTIMIZE"] == "done"
+    assert not (path / "_headwater").exists()
 
 
 def test_the_command_finds_the_tables_of_schemas_and_catalogs(spark, rows, path, settings, database):

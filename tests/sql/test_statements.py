@@ -330,7 +330,11 @@ def test_maintain_says_how_it_is_written(rest, why):
 @pytest.mark.parametrize(("word", "mark"), [("ENABLE", "ENABLE"), ("disable", "DISABLE"), ("INHERIT", None)])
 def test_tables_and_schemas_are_marked(word, mark):
     found = parsed(f"ALTER TABLE a.b {word} PREDICTIVE OPTIMIZATION")
-    assert (found["command"], found["table"], found["arguments"]) == ("mark_table", "a.b", {"mark": mark})
+    assert (found["command"], found["table"], found["arguments"]) == (
+        "alter_table_predictive_optimization",
+        "a.b",
+        {"mark": mark},
+    )
     text = f"ALTER DATABASE `a b` {word} PREDICTIVE OPTIMIZATION"
     expected = f"ALTER DATABASE `a b` SET DBPROPERTIES ('headwater.predictiveOptimization' = '{word.upper()}')"
     assert marked_schemas.for_spark(text) == expected

@@ -103,7 +103,7 @@ _TEXTS = {
     "FSCK REPAIR TABLE t": "fsck",
     "MAINTAIN TABLE t": "maintain_table",
     "MAINTAIN TABLE t DRY RUN": "maintain_table_dry_run",
-    "ALTER TABLE t ENABLE PREDICTIVE OPTIMIZATION": "mark_table",
+    "ALTER TABLE t ENABLE PREDICTIVE OPTIMIZATION": "alter_table_predictive_optimization",
     "DESCRIBE HISTORY t": "describe_history",
     "DESCRIBE DETAIL t": "describe_detail",
     "DESCRIBE HEALTH t": "describe_health",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 import uuid
 from dataclasses import replace
@@ -96,8 +97,22 @@ def test_what_a_catalog_does_not_allow_is_refused_and_a_disabled_table_left_alon
     configuration = newest(path).metadata.configuration
     commit(path, replace(newest(path).metadata, configuration={**configuration, MARK: "DISABLE"}))
     assert {row["outcome"] for row in maintained(path).values()} == {SKIPPED}
+    # Neither does FORCE count: the folder of counts is the consent for later scans.
+    shutil.rmtree(path / "_headwater")
     failing(monkeypatch, "OPTIMIZE", OSError("reached"))
     assert maintained(path, force=True)["OPTIMIZE"]["detail"] == "reached"
+    assert not (path / "_headwater").exists()
+
+
+def test_clustering_is_considered_only_if_it_may_be_shown(path, monkeypatch):
+    monkeypatch.setattr(module, "propose", lambda *_: pytest.fail("nothing asks for it"))
+    assert maintained(path, only=["VACUUM"])["VACUUM"]["outcome"] == "done"
+
+
+def test_the_statements_of_a_report_quote_a_path(path):
+    request = {"table": str(path), "name": "delta.`/a`b t`", "arguments": {}}
+    answer = called("maintain_table_dry_run")(request, RecordingStatement())
+    assert [row["statement"] for row in answer["rows"]] == ["OPTIMIZE delta.`/a``b t`", "VACUUM delta.`/a``b t`"]
 
 
 def copied(layout, statement, snapshot, files, bins, target):

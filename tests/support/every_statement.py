@@ -182,7 +182,7 @@ BY_PATH: dict[str, tuple[str, Request]] = {
     "fsck": ("fsck", {"name": "t", "arguments": {}}),
     "maintain dry run": ("maintain_table_dry_run", {"name": "t", "arguments": {}}),
     "maintain": ("maintain_table", {"name": "t", "arguments": {}}),
-    "mark": ("mark_table", {"name": "t", "arguments": {"mark": "ENABLE"}}),
+    "mark": ("alter_table_predictive_optimization", {"name": "t", "arguments": {"mark": "ENABLE"}}),
     "generate": ("generate", {"name": "t", "arguments": {"mode": "symlink_format_manifest"}}),
     "set property": ("alter_table", {"name": "t", "changes": [{"kind": "set_property", "key": "k", "value": "v"}]}),
     "track rows": (

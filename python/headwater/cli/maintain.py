@@ -120,7 +120,8 @@ def planned_without_spark(asked: Asked) -> list[Row]:
             facts = health(snapshot, settings, has_depths=False)
             name = by_path(place.shown)
             found = plan(by_section(facts), name, asked.only, is_local=snapshot.store.is_local)
-            proposal = propose(snapshot, uses_of(snapshot), settings.max_file_size)
+            shows = not asked.only or CLUSTER_BY in asked.only
+            proposal = propose(snapshot, uses_of(snapshot), settings.max_file_size) if shows else None
             chooses = asked.chooses_clustering and not snapshot.partition_columns
             found = with_proposal(found, proposal, name, asked.only, chooses=chooses)
             is_disabled = snapshot.definition.get(PREDICTIVE_OPTIMIZATION) == "disable" and not asked.force

@@ -50,6 +50,7 @@ from headwater.statements.maintenance import predicate_use
 from headwater.statements.maintenance.budget import Budget, pace_of, rewrite_seconds
 from headwater.statements.maintenance.clustering_choice import propose
 from headwater.statements.maintenance.compute_statistics import analyze_table
+from headwater.statements.maintenance.findings import in_statements
 from headwater.statements.maintenance.health import by_section, health, vacuum_figures, whole_log
 from headwater.statements.maintenance.layouts import Layout, Settings, own_layout
 from headwater.statements.maintenance.optimize import Run
@@ -106,7 +107,7 @@ def maintain_table(request: MaintainTableRequest, statement: Statement) -> Commi
         # What OPTIMIZE has to do follows from it.
         done, actions = [run.carried_out(actions[0])], run.plan()
     done += [run.carried_out(each) for each in actions if each.kind != CLUSTER_BY or not done]
-    if not run.is_disabled and PREDICATE_USE.of(statement):
+    if PREDICATE_USE.of(statement):
         predicate_use.tidy(run.snapshot)
     version = open_snapshot(request.table, statement).version
     return CommitAnswer(version=version, rows=[each.row() for each in done])
@@ -120,7 +121,7 @@ def maintain_table_dry_run(request: MaintainTableDryRunRequest, statement: State
 
 
 @own_statement("maintain", output=None, commits=True, in_transaction=True)
-def mark_table(request: MarkTableRequest, statement: Statement) -> CommitAnswer:
+def alter_table_predictive_optimization(request: MarkTableRequest, statement: Statement) -> CommitAnswer:
     """ALTER TABLE … PREDICTIVE OPTIMIZATION: whether scheduled maintenance takes a table."""
     key, mark = properties.PREDICTIVE_OPTIMIZATION.name, request.arguments.mark
     change = RemoveProperty(key=key) if mark is None else SetProperty(key=key, value=mark)
@@ -146,19 +147,20 @@ class _Run:
         self.snapshot = snapshot = self._newest()
         statement, asked = self._statement, self._request.arguments
         statement.step("plan the maintenance")
-        settings = Settings.of(statement, snapshot.definition)
+        settings, name = Settings.of(statement, snapshot.definition), in_statements(self._request.name)
         facts = health(snapshot, settings, has_depths=False)
         found = plan(
             by_section(facts),
-            self._request.name,
+            name,
             asked.only,
             pace=pace_of(snapshot.table_path),
             is_local=snapshot.store.is_local,
         )
-        proposal = propose(snapshot, predicate_use.uses_of(snapshot), settings.max_file_size)
+        shows = not asked.only or CLUSTER_BY in asked.only
+        proposal = propose(snapshot, predicate_use.uses_of(snapshot), settings.max_file_size) if shows else None
         # Of a partitioned table, CLUSTER BY writes all rows again in one commit: a person decides that.
         chooses = asked.chooses_clustering and not snapshot.partition_columns
-        found = with_proposal(found, proposal, self._request.name, asked.only, chooses=chooses)
+        found = with_proposal(found, proposal, name, asked.only, chooses=chooses)
         if not self.is_disabled:
             return found
         why = "the table says DISABLE PREDICTIVE OPTIMIZATION; FORCE maintains it once"

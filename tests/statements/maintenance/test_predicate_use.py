@@ -25,6 +25,7 @@ from headwater.statements.maintenance.predicate_use import (
     tidy,
     uses_of,
 )
+from headwater.stores.local import LocalStore
 from headwater.transaction.maintenance import wait_for_maintenance
 from support.commits import add_file, commit, create, metadata, newest
 from support.predicate_text import parse_predicate
@@ -125,6 +126,8 @@ def test_what_others_left_there_is_no_error_and_old_counts_go(tmp_path, monkeypa
         ("c", '{"table": "the-id", "scans": -9, "bytes": 9, "columns": []}'),
         ("d", '{"table": "the-id", "scans": 9, "bytes": 9, "columns": [{"path": 5}]}'),
         ("e", "[" * 100_000),
+        ("f", f'{{"table": "the-id", "scans": 9, "bytes": {10**400}, "columns": []}}'),
+        ("g", '{"table": "the-id", "scans": 9223372036854775808, "bytes": 9, "columns": []}'),
     ):
         (folder(tmp_path) / f"{day}-{name}.json").write_text(text)
     old = folder(tmp_path) / "2020-01-01-a.json"
@@ -143,6 +146,92 @@ def test_what_others_left_there_is_no_error_and_old_counts_go(tmp_path, monkeypa
     used(tmp_path, "id = 1")
     finish()
     tidy(newest(tmp_path))
+
+
+def test_the_largest_counts_are_added_up_and_read_again(tmp_path):
+    create(str(tmp_path))
+    tidy(newest(tmp_path))
+    (first,) = folder(tmp_path).iterdir()
+    for name in ("a", "b"):
+        one = Uses(2**63 - 1, 2**63 - 1)
+        (folder(tmp_path) / f"{first.name[:10]}-{name}.json").write_bytes(one.to_json("the-id"))
+    tidy(newest(tmp_path))
+    assert len(list(folder(tmp_path).iterdir())) == 1
+    assert uses_of(newest(tmp_path)).scans == 2**63 - 1
+
+
+@pytest.fixture
+def three(tmp_path):
+    """A table with counts of 3 scans in two files of this day."""
+    create(str(tmp_path))
+    tidy(newest(tmp_path))
+    for times in (1, 2):
+        used(tmp_path, "id = 1", times=times)
+        finish()
+    return tmp_path
+
+
+def test_two_that_add_up_at_once_double_nothing(three, monkeypatch):
+    used(three, "id = 2")
+    real = LocalStore.put_many
+    inside = []
+
+    def put(store, files):
+        """As the first total is written, another process sees more files, adds up and deletes."""
+        if "replaces" in str(files) and not inside:
+            inside.append(1)
+            used(three, "id = 3")
+            finish()
+            tidy(newest(three))
+        real(store, files)
+
+    monkeypatch.setattr(LocalStore, "put_many", put)
+    tidy(newest(three))
+    assert inside
+    assert uses_of(newest(three)).scans == 5
+    used(three, "id = 4")
+    tidy(newest(three))
+    tidy(newest(three))
+    assert uses_of(newest(three)).scans == 6
+    assert len(list(folder(three).iterdir())) == 1
+
+
+def test_a_store_that_refuses_to_delete_doubles_nothing(three, monkeypatch):
+    monkeypatch.setattr(LocalStore, "delete_many", lambda *_: [])
+    for number in range(4):
+        tidy(newest(three))
+        assert uses_of(newest(three)).scans == 3 + number
+        used(three, "id = 1")
+        finish()
+
+
+def test_what_could_not_be_written_is_written_the_next_time(three, monkeypatch):
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    used(three, "id = 1", times=4)
+    for work in (finish, lambda: tidy(newest(three))):
+        with monkeypatch.context() as patch:
+            patch.setattr(LocalStore, "put_many", fail)
+            work()
+        assert uses_of(newest(three)).scans == 7
+    finish()
+    monkeypatch.setattr(predicate_use, "_pending", type(predicate_use._pending)(1000))
+    assert uses_of(newest(three)).scans == 7
+
+
+def test_the_newest_version_decides_whether_a_file_is_written(tmp_path):
+    mark = {properties.PREDICTIVE_OPTIMIZATION.name: "ENABLE"}
+    create(str(tmp_path), table=replace(metadata(), configuration=mark))
+    old = newest(tmp_path)
+    off = {properties.PREDICTIVE_OPTIMIZATION.name: "DISABLE"}
+    commit(tmp_path, replace(newest(tmp_path).metadata, configuration=off))
+    note(old, [parse_predicate("id = 5")], RecordingStatement(), 100)
+    finish()
+    tidy(newest(tmp_path))
+    assert not (tmp_path / "_headwater").exists()
+    used(tmp_path, "id = 5")
+    assert uses_of(newest(tmp_path)).scans == 1  # that of the old version, for this process alone
 
 
 def test_counts_are_bounded(tmp_path, monkeypatch):

@@ -29,7 +29,7 @@ def parse(found: Sequence[Token], text: str) -> Parsed | None:
     for table, rest in tables_after(_ALTER, found, text):
         if len(rest) in set(_MARK.ends(rest)):
             mark = rest[0].value.upper()
-            return Parsed("mark_table", table, {"mark": None if mark == "INHERIT" else mark})
+            return Parsed("alter_table_predictive_optimization", table, {"mark": None if mark == "INHERIT" else mark})
     if (begun := longest_table_after(_MAINTAIN, found, text)) is None:
         return None
     table, rest = begun

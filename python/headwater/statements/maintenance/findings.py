@@ -63,6 +63,12 @@ def by_path(path: str) -> str:
     return f"delta.`{path.replace('`', '``')}`"
 
 
+def in_statements(name: str) -> str:
+    """How a statement names a table that Spark's side names: it does not double the backticks of a path."""
+    is_of_path = name.startswith("delta.`") and name.endswith("`") and "/" in name
+    return by_path(name[len("delta.`") : -1]) if is_of_path else name
+
+
 def _level(is_warning: bool) -> str:
     return LEVELS[0] if is_warning else LEVELS[1]
 

@@ -41,7 +41,7 @@ from headwater.schema.expectations import readable
 from headwater.schema.iceberg import is_converted
 from headwater.sql.conditions import parse_condition
 from headwater.statements.calls import own_statement
-from headwater.statements.maintenance.findings import findings
+from headwater.statements.maintenance.findings import findings, in_statements
 from headwater.statements.maintenance.layouts import Settings, own_layout
 from headwater.statements.maintenance.vacuum import last_vacuum
 from headwater.statements.running.opening import open_snapshot
@@ -79,7 +79,10 @@ def describe_health(request: DescribeHealthRequest, statement: Statement) -> Row
     """
     snapshot = open_snapshot(request.table, statement)
     facts = health(snapshot, Settings.of(statement, snapshot.definition))
-    said = [Fact("findings", each.level, each.name, each.text) for each in findings(by_section(facts), request.name)]
+    said = [
+        Fact("findings", each.level, each.name, each.text)
+        for each in findings(by_section(facts), in_statements(request.name))
+    ]
     return RowsAnswer(rows=[{**fact._asdict(), "value": value_text(fact.value)} for fact in (*said, *facts)])
 
 

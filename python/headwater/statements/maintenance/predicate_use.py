@@ -10,7 +10,10 @@ Owns the counts, their files below ``_headwater/predicates`` of the table, and w
    :data:`_MOST_FILES` files are there, and what is older than :data:`DAYS` days is deleted.
 4. *No error.* A reader that may not write to the table counts for its own Spark alone.
 5. *Only with consent.* A file is written only to a table that says ENABLE PREDICTIVE OPTIMIZATION, or that MAINTAIN
-   TABLE has once maintained, which creates the folder. The setting ``spark.headwater.predicateUse`` turns it off.
+   TABLE has once maintained, which creates the folder, and never to one whose newest version says DISABLE. The setting
+   ``spark.headwater.predicateUse`` turns it off.
+6. *Once.* A file that adds up others names them, and these do not count beside it. So no count is doubled by two that
+   add up at once, or by a store that refuses to delete. What could not be written stays with the process.
 
 What it counts: a comparison with a literal, IN and LIKE prefixes of a conjunct; the keys of a MERGE; and, as the key of
 a join, a column that Spark filters by IS NOT NULL alone. Under OR, a column counts if all branches are about it.
@@ -19,6 +22,7 @@ a join, a column that Spark filters by IS NOT NULL alone. Under OR, a column cou
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import logging
 import secrets
@@ -53,6 +57,7 @@ from headwater.pruning.predicates import (
     Year,
 )
 from headwater.schema import mapping
+from headwater.statements.running.opening import CACHE
 from headwater.statements.settings import PREDICATE_USE
 from headwater.stores import Store
 from headwater.transaction.maintenance import later
@@ -66,6 +71,10 @@ KINDS = (EQUAL, RANGE, JOIN)
 DAYS = 30
 #: Chosen, not measured: limits of memory and of files, and seconds between two files of a table.
 _MOST_TABLES, _MOST_COLUMNS, _MOST_FILES, _MOST_BYTES = 1000, 64, 200, 256 << 10
+#: Files that one names which adds them up: their names have to fit into the bytes of a file.
+_MOST_REPLACED = 500
+#: The largest count: any more is damaged, and would be too large for a float.
+_MOST_COUNT = 2**63 - 1
 _FIRST_SECONDS, _SECONDS, _END_SECONDS = 60.0, 600.0, 0.5
 _FOLDER = "_headwater/predicates"
 
@@ -92,9 +101,19 @@ class Uses:
             if path in self.columns or len(self.columns) < _MOST_COLUMNS:
                 self.columns.setdefault(path, Counter()).update(counted)
 
-    def to_json(self, table_id: str) -> bytes:
-        columns = [{"path": list(path), **counted} for path, counted in self.columns.items()]
-        found = {"table": table_id, "scans": self.scans, "bytes": self.bytes_read, "columns": columns}
+    def to_json(self, table_id: str, replaced: Sequence[str] = ()) -> bytes:
+        """The content of a file.
+
+        :param replaced: the names of the files that it adds up.
+        """
+        columns = [
+            {"path": list(path), **{kind: min(number, _MOST_COUNT) for kind, number in counted.items()}}
+            for path, counted in self.columns.items()
+        ]
+        scans, size = min(self.scans, _MOST_COUNT), min(self.bytes_read, _MOST_COUNT)
+        found = {"table": table_id, "scans": scans, "bytes": size, "columns": columns}
+        if replaced:
+            found["replaces"] = sorted(replaced)
         return json.dumps(found, separators=(",", ":")).encode()
 
     @staticmethod
@@ -114,7 +133,7 @@ class Uses:
 
 
 def _count(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST_COUNT:
         raise ValueError(value)
     return value
 
@@ -124,12 +143,11 @@ class _Pending:
     """What is counted of a table and not written yet. No snapshot is held: it may be large.
 
     :param due: when a file is due, in seconds of the monotonic clock.
-    :param store: that of the version that was read last; ``mark``: what that version says of maintenance.
+    :param store: that of the version that was read last.
     """
 
     due: float
     store: Store
-    mark: str
     uses: Uses = field(default_factory=Uses)
 
 
@@ -168,15 +186,14 @@ def _note(snapshot: Snapshot, predicates: Sequence[Predicate], read_bytes: int, 
         if path[0].lower() not in partitions:
             with contextlib.suppress(HeadwaterError):
                 one.columns[mapping.physical_path(snapshot.schema, path)] = Counter({kind: 1, "bytes": read_bytes})
-    if not one.columns:
+    if not one.columns or _is_disabled(snapshot):
         return
     now, key = time.monotonic(), (snapshot.table_path, snapshot.metadata.id)
-    mark = snapshot.definition.get(properties.PREDICTIVE_OPTIMIZATION)
     with _lock:
         pending = _pending.get(key)
         if pending is None:
-            pending = _pending[key] = _Pending(now + _FIRST_SECONDS, snapshot.store, mark)
-        pending.store, pending.mark = snapshot.store, mark
+            pending = _pending[key] = _Pending(now + _FIRST_SECONDS, snapshot.store)
+        pending.store = snapshot.store
         pending.uses.add(one)
         if key not in _counted:
             _counted[key] = Uses()
@@ -237,7 +254,7 @@ def finish() -> None:
 
 
 def _flush(key: tuple[str, str]) -> None:
-    """Write a file of what was counted, where the table's owner wants it."""
+    """Write a file of what was counted, if the table's owner wants it."""
     with _lock:
         pending = _pending.get(key)
         if pending is None or not pending.uses.scans:
@@ -245,18 +262,41 @@ def _flush(key: tuple[str, str]) -> None:
         uses, pending.uses = pending.uses, Uses()
     table_path, table_id = key
     try:
-        if _is_kept(pending, table_path):
-            name = f"{_folder(table_path)}/{_day(0)}-{secrets.token_hex(8)}.json"
-            pending.store.put_many({name: uses.to_json(table_id)})
+        if _is_kept(pending.store, key):
+            pending.store.put_many({_new_name(table_path): uses.to_json(table_id)})
     except (OSError, HeadwaterError) as error:
+        _give_back(key, uses)
         _LOG.debug("%s: the counts of predicates were not written: %s", table_path, error)
+    except BaseException:
+        _give_back(key, uses)
+        raise
 
 
-def _is_kept(pending: _Pending, table_path: str) -> bool:
-    if pending.mark == "disable":
+def _give_back(key: tuple[str, str], uses: Uses) -> None:
+    """Keep what could not be written, for the next time."""
+    with _lock:
+        if (pending := _pending.get(key)) is not None:
+            pending.uses.add(uses)
+
+
+def _is_disabled(snapshot: Snapshot) -> bool:
+    return snapshot.definition.get(properties.PREDICTIVE_OPTIMIZATION) == "disable"
+
+
+def _is_kept(store: Store, key: tuple[str, str]) -> bool:
+    """Whether the newest version says so: a query may have read an older one."""
+    table_path, table_id = key
+    newest = CACHE.get(table_path, store)
+    if newest.metadata.id != table_id or _is_disabled(newest):
         return False
-    names = _names(pending.store, table_path)
-    return (pending.mark == "enable" if names is None else True) and len(names or ()) < _MOST_FILES
+    names = _names(store, table_path)
+    if names is None:
+        return newest.definition.get(properties.PREDICTIVE_OPTIMIZATION) == "enable"
+    return len(names) < _MOST_FILES
+
+
+def _new_name(table_path: str) -> str:
+    return f"{_folder(table_path)}/{_day(0)}-{secrets.token_hex(8)}.json"
 
 
 def _folder(table_path: str) -> str:
@@ -277,6 +317,32 @@ def _day(ago: int) -> str:
     return (now - timedelta(days=ago)).strftime("%Y-%m-%d")
 
 
+def _kept(store: Store, paths: Sequence[str], table_id: str) -> tuple[dict[str, Uses], set[str]]:
+    """What files say by path, each count once, and the names of all files that they add up. Of two that add up the same
+    file, the one that adds up the most counts.
+    """
+    found = {}
+    for path, data in zip(paths, store.read_many(paths), strict=True):
+        if (one := Uses.from_json(data, table_id)) is not None:
+            found[path] = one, _replaced(data)
+    kept, gone = {}, set[str]()
+    for path, (uses, replaced) in sorted(found.items(), key=lambda each: (-len(each[1][1]), each[0])):
+        if _name(path) not in gone and not replaced & gone:
+            kept[path] = uses
+        gone |= replaced
+    return kept, gone
+
+
+def _replaced(data: bytes) -> set[str]:
+    """The names of the files that a readable file adds up."""
+    names = json.loads(data).get("replaces")
+    return {each for each in names if isinstance(each, str)} if isinstance(names, list) else set()
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
 def uses_of(snapshot: Snapshot) -> Uses:
     """What is known of a table: what its files say of the last :data:`DAYS` days, and what this process has counted
     since it last wrote one. It never fails.
@@ -284,10 +350,9 @@ def uses_of(snapshot: Snapshot) -> Uses:
     found, key = Uses(), (snapshot.table_path, snapshot.metadata.id)
     try:
         names = _names(snapshot.store, snapshot.table_path)
-        kept = [path for path in names or () if path.rpartition("/")[2] >= _day(DAYS)]
-        for data in snapshot.store.read_many(kept[-_MOST_FILES:]):
-            if (one := Uses.from_json(data, snapshot.metadata.id)) is not None:
-                found.add(one)
+        recent = [path for path in names or () if _name(path) >= _day(DAYS)]
+        for one in _kept(snapshot.store, recent[-_MOST_FILES:], snapshot.metadata.id)[0].values():
+            found.add(one)
     except (OSError, HeadwaterError) as error:
         _LOG.debug("%s: the counts of predicates were not read: %s", snapshot.table_path, error)
         names = None
@@ -300,33 +365,53 @@ def uses_of(snapshot: Snapshot) -> Uses:
 
 
 def tidy(snapshot: Snapshot) -> None:
-    """Add up the files of a table to one, delete what is old, and create the folder, so that counts are kept from here
-    on. What fails is left as it is.
+    """Add up the files of a table to one per day, delete what is old, and create the folder, so that counts are kept
+    from here on, unless the table says DISABLE. What fails is left as it is.
     """
-    store, path = snapshot.store, snapshot.table_path
+    if _is_disabled(snapshot):
+        return
+    store, path, table_id = snapshot.store, snapshot.table_path, snapshot.metadata.id
     try:
-        found = _names(store, path)
-        with _lock:
-            key = (path, snapshot.metadata.id)
-            pending = _pending.get(key)
-            # Where there was no folder, nothing of what this process has counted is in a file.
-            mine = (_counted.get(key) if found is None else None if pending is None else pending.uses) or Uses()
-            if pending is not None:
-                pending.uses = Uses()
-        names = found or []
-        kept = [name for name in names if name.rpartition("/")[2] >= _day(DAYS)]
-        days = {name.rpartition("/")[2][:10] for name in kept}
-        for day in sorted(days | {_day(0)}):
-            of_day = [name for name in kept if name.rpartition("/")[2].startswith(day)]
-            total = mine if day == _day(0) else Uses()
-            if len(of_day) < 2 and not total.scans and names:
-                continue
-            for data in store.read_many(of_day):
-                if (one := Uses.from_json(data, snapshot.metadata.id)) is not None:
-                    total.add(one)
-            written = f"{_folder(path)}/{day}-{secrets.token_hex(8)}.json"
-            store.put_many({written: total.to_json(snapshot.metadata.id)})
-            store.delete_many(path, of_day)
-        store.delete_many(path, [name for name in names if name not in kept])
+        names = _names(store, path)
+        _write_own(store, (path, table_id), is_first=names is None)
+        recent = [name for name in names or () if _name(name) >= _day(DAYS)]
+        for day in sorted({_name(name)[:10] for name in recent}):
+            _add_up(store, path, day, [name for name in recent if _name(name).startswith(day)], table_id)
+        store.delete_many(path, [name for name in names or () if name not in recent])
     except (OSError, HeadwaterError) as error:
         _LOG.debug("%s: the counts of predicates were not added up: %s", path, error)
+
+
+def _write_own(store: Store, key: tuple[str, str], *, is_first: bool) -> None:
+    """Write what this process has counted: a file of its own, as another process may add up the same files now.
+
+    :param is_first: whether there is no file, so that nothing of what this process has counted is in one.
+    """
+    mine, taken = Uses(), Uses()
+    with _lock:
+        if (pending := _pending.get(key)) is not None:
+            taken, pending.uses = pending.uses, Uses()
+        mine.add(_counted.get(key, Uses()) if is_first else taken)
+    if mine.scans or is_first:
+        try:
+            store.put_many({_new_name(key[0]): mine.to_json(key[1])})
+        except BaseException:
+            _give_back(key, taken)
+            raise
+
+
+def _add_up(store: Store, table_path: str, day: str, names: Sequence[str], table_id: str) -> None:
+    """Make one file of those of a day. Its name follows from theirs, so another process writes the same one."""
+    names = names[:_MOST_REPLACED]
+    kept, before = _kept(store, names, table_id)
+    if len(kept) > 1:
+        total = Uses()
+        for one in kept.values():
+            total.add(one)
+        listed = sorted(map(_name, names))
+        # Also what those had added up: a slow process may write such a sum again, late.
+        replaced = [*listed, *sorted(before.difference(listed))][:_MOST_REPLACED]
+        made = hashlib.sha256("/".join(listed).encode()).hexdigest()[:16]
+        store.put_many({f"{_folder(table_path)}/{day}-{made}.json": total.to_json(table_id, replaced)})
+        kept = {}
+    store.delete_many(table_path, [name for name in names if name not in kept])
