@@ -330,6 +330,7 @@ def test_a_dry_run_of_paths_starts_no_spark(tmp_path, monkeypatch):
         (("t", "--only", "fsck"), "--only takes"),
         (("t", "--conf", "a"), "NAME=VALUE"),
         (("a..b",), "is no name"),
+        (("",), "is no name"),
     ],
 )
 def test_a_wrong_command_line(arguments, says):

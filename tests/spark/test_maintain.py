@@ -217,13 +217,13 @@ def test_the_command_finds_the_tables_of_schemas_and_catalogs(spark, rows, path,
         {f"spark.sql.catalog.j{name}": value for name, value in zip(names, (jdbc, url, driver), strict=True)}
     ):
         spark.sql("CREATE SCHEMA j.`my-schema`")
-        asked = []
-        other = Maintainer(
-            Asked(("j", "nowhere")),
-            lambda text: asked.append(text) or [row.asDict() for row in spark.sql(text).collect()],
-            _failure,
-            Stop(),
-        )
+        asked: list[str] = []
+
+        def sql(text):
+            asked.append(text)
+            return [row.asDict() for row in spark.sql(text).collect()]
+
+        other = Maintainer(Asked(("j", "nowhere")), sql, _failure, Stop())
         assert other.tables() == []
         assert "SHOW TABLES IN `j`.`my-schema`" in asked
         assert said(other) == [("`j`", "nothing to do"), ("`nowhere`", "failed")]

@@ -104,7 +104,7 @@ def seconds_of(text: str) -> float:
 
 def is_path(target: str) -> bool:
     """Whether a target is a table's path, else a name: it has a scheme or a slash, or something is there."""
-    return SCHEME.match(target) is not None or "/" in target or Path(target).exists()
+    return SCHEME.match(target) is not None or "/" in target or (target != "" and Path(target).exists())
 
 
 def planned_without_spark(asked: Asked) -> list[Row]:

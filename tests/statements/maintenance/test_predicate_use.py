@@ -174,7 +174,7 @@ def three(tmp_path):
 def test_two_that_add_up_at_once_double_nothing(three, monkeypatch):
     used(three, "id = 2")
     real = LocalStore.put_many
-    inside = []
+    inside: list[int] = []
 
     def put(store, files):
         """As the first total is written, another process sees more files, adds up and deletes."""
