@@ -82,7 +82,9 @@ class FakeSession:
         self.schema = "one"
         self.fail: Callable[[str], None] = lambda text: None
         self.refuses_views = False
-        self.catalog = self
+        self.catalog = self.read = self
+        #: No setting is set.
+        self.conf = MagicMock(**{"get.return_value": None})
         #: Of Spark's side: it takes every text for an expression.
         self._jsparkSession = MagicMock()
 

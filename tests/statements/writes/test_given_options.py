@@ -31,9 +31,10 @@ def outcome(path, statement, **request):
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.dictionaries(PROPERTY, st.sampled_from(VALUES), min_size=1, max_size=3), st.booleans())
 def test_a_new_table_has_them_as_by_tblproperties(tmp_path_factory, statement, given_options, replaces):
-    """All that begin with ``delta.``; other options are no properties."""
+    """Those of Delta, and those of expectations; other options are no properties."""
     folder = tmp_path_factory.mktemp("t")
-    properties = {k: v for k, v in given_options.items() if k.lower().startswith("delta.")}
+    own = ("delta.", "headwater.expect.", "headwater.quarantine")
+    properties = {k: v for k, v in given_options.items() if k.lower().startswith(own)}
     outcomes = []
     for how, given_here in (("options", given_options), ("properties", properties)):
         if replaces:
