@@ -303,7 +303,7 @@ class _Copying:
         return plans[0] if len(plans) == 1 else statement.add_sources(plans)
 
     def _columns(self, found: StructType, snapshot: Snapshot, *, by_rows: bool) -> StructType:
-        """The columns to read with, instead of those that Spark has found."""
+        """The columns that a reader of the files is given; Spark found others."""
         given, table = self._request.arguments, snapshot.schema
         corrupt = self._asked.reader.get("columnnameofcorruptrecord", "_corrupt_record")
         if given.select is not None:

@@ -14,7 +14,7 @@ object DefaultTime {
   private val Name = "spark.headwater.timestampAsOf"
   /** Spark sets this property of the threads of its streams. */
   private val OfStream = "sql.streaming.queryId"
-  /** What applies within what is resolved now: the time of the view around it, or that there is none; None if nothing is around it. */
+  /** The time that [[within]] sets for what is resolved now, or that it has no time; None outside of [[within]]. */
   private val around = new ThreadLocal[Option[Option[Value]]] {
     override def initialValue(): Option[Option[Value]] = None
   }
