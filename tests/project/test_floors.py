@@ -18,7 +18,7 @@ FLOORS: tuple[frozenset[str], ...] = (
     frozenset({"catalogs"}),
     frozenset({"log", "schema"}),
     frozenset({"definition", "iceberg", "pruning"}),
-    frozenset({"change_data", "streams", "transaction"}),
+    frozenset({"change_data", "key_index", "streams", "transaction"}),
     frozenset({"groups"}),
     frozenset({"bridge", "sql"}),
     frozenset({"statements"}),

@@ -29,6 +29,8 @@ CONSTRAINT_PREFIX = "delta.constraints."
 KEY_PREFIX = "headwater.key."
 #: The name of an expectation, in lower case, follows it; the value is of :mod:`headwater.schema.expectations`.
 EXPECT_PREFIX = "headwater.expect."
+#: The name of an index, in lower case, follows it, and then :data:`INDEX_COLUMNS`; the value lists its columns.
+INDEX_PREFIX, INDEX_COLUMNS = "headwater.index.", ".columns"
 #: The name of a table feature follows it; the value asks for the feature.
 FEATURE_PREFIX = "delta.feature."
 #: Session settings that give new tables a property: what follows the prefix is the name without ``delta.``.

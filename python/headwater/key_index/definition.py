@@ -1,0 +1,181 @@
+"""Which indexes a table has.
+
+Owns the table properties ``headwater.index.<name>.columns``: one for each index, a list of column names separated by
+commas. The protocol has no such property, and other writers keep properties that they do not know. Promise: an index
+whose columns are gone or have types that cannot be indexed does not count; it keeps nobody from using the table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from headwater.basics.errors import HeadwaterError
+from headwater.key_index.hashing import kind_of
+from headwater.protocol.columns import format_name, parse_name_list
+from headwater.protocol.properties import INDEX_COLUMNS, INDEX_PREFIX
+from headwater.protocol.table_definition import TableDefinition
+from headwater.protocol.types import StructField
+
+#: Names become directories.
+_NAME = re.compile(r"[a-z0-9_][a-z0-9_-]{0,63}")
+#: The most columns of an index.
+MOST_COLUMNS = 16
+
+
+class KeyIndex(NamedTuple):
+    """An index that counts.
+
+    :param name: in lower case.
+    :param columns: its columns, in their order.
+    """
+
+    name: str
+    columns: tuple[StructField, ...]
+
+    @property
+    def kinds(self) -> list[str]:
+        """How the values of each column are hashed."""
+        return [kind for column in self.columns if (kind := kind_of(column)) is not None]
+
+    @property
+    def physical_names(self) -> list[str]:
+        """How files name the columns."""
+        return [column.physical_name for column in self.columns]
+
+    @property
+    def sql(self) -> str:
+        """Its columns, in SQL."""
+        return ", ".join(format_name((column.name,)) for column in self.columns)
+
+
+class Declared(NamedTuple):
+    """An index as the properties have it.
+
+    :param columns: the text of its columns.
+    :param index: None where it does not count.
+    :param problem: why it does not count, a sentence; empty if it does.
+    """
+
+    name: str
+    columns: str
+    index: KeyIndex | None
+    problem: str = ""
+
+
+def indexes(definition: TableDefinition) -> list[KeyIndex]:
+    """The indexes of a table that count, by name."""
+    return [each.index for each in declared(definition) if each.index is not None]
+
+
+def declared(definition: TableDefinition) -> list[Declared]:
+    """All indexes of a table, by name."""
+    found = []
+    for key, text in sorted(definition.metadata.configuration.items()):
+        name = index_name(key)
+        if name is None:
+            continue
+        try:
+            found.append(Declared(name, text, check(definition, name, parse_columns(name, text))))
+        except HeadwaterError as error:
+            found.append(Declared(name, text, None, error.parameters.get("reason", error.condition)))
+    return found
+
+
+def index_name(key: str) -> str | None:
+    """The name of the index that a property declares, in lower case; None for any other property."""
+    folded = key.lower()
+    if not folded.startswith(INDEX_PREFIX) or not folded.endswith(INDEX_COLUMNS):
+        return None
+    return folded[len(INDEX_PREFIX) : -len(INDEX_COLUMNS)] or None
+
+
+def property_of(name: str) -> str:
+    """The property that declares an index."""
+    return f"{INDEX_PREFIX}{name.lower()}{INDEX_COLUMNS}"
+
+
+def property_value(columns: Sequence[str]) -> str:
+    """The value of the property for top-level columns."""
+    return ", ".join(format_name((column,)) for column in columns)
+
+
+def parse_columns(name: str, text: str) -> list[str]:
+    """The names of the columns that a property lists.
+
+    :raises HeadwaterError: ``HEADWATER_INVALID_INDEX``.
+    """
+    try:
+        paths = parse_name_list(text)
+    except HeadwaterError:
+        raise invalid(name, f"'{text[:200]}' is not a list of columns") from None
+    nested = next((path for path in paths if len(path) > 1), None)
+    if nested is not None:
+        raise invalid(name, f"{format_name(nested)} is a field of a struct; only columns of the table can be indexed")
+    return [path[0] for path in paths]
+
+
+def check(definition: TableDefinition, name: str, columns: Sequence[str]) -> KeyIndex:
+    """The index, if a table can have it.
+
+    :raises HeadwaterError: ``HEADWATER_INVALID_INDEX``.
+    """
+    folded = name.lower()
+    if _NAME.fullmatch(folded) is None:
+        raise invalid(name, "The name of an index has letters, digits, '_' and '-', at most 64")
+    if not columns:
+        raise invalid(name, "It has no columns")
+    if len(columns) > MOST_COLUMNS:
+        raise invalid(name, f"It has {len(columns)} columns; at most {MOST_COLUMNS} are possible")
+    fields = []
+    for column in columns:
+        field = definition.schema.find(column)
+        if field is None:
+            raise invalid(name, f"The table has no column {format_name((column,))}")
+        if field in fields:
+            raise invalid(name, f"It names {format_name((column,))} twice")
+        if field.name in definition.partition_columns:
+            raise invalid(
+                name,
+                f"{format_name((field.name,))} is a partition column, by which files are chosen without an index. "
+                "Index the other columns of the key",
+            )
+        if kind_of(field) is None:
+            raise invalid(
+                name,
+                f"{format_name((field.name,))} is of the type {field.type.sql()}. Columns of whole numbers, decimals, "
+                "strings without collation or declared length, dates and timestamps can be indexed",
+            )
+        fields.append(field)
+    return KeyIndex(folded, tuple(fields))
+
+
+def following_indexes(configuration: Mapping[str, str], renamed: Mapping[str, str | None]) -> dict[str, str]:
+    """The properties after columns were renamed or dropped: an index follows a rename, and goes with its column.
+
+    :param renamed: new names by old ones, in lower case; None for a column that is dropped.
+    """
+    changed = dict(configuration)
+    for key, text in configuration.items():
+        name = index_name(key)
+        if name is None:
+            continue
+        try:
+            columns = parse_columns(name, text)
+        except HeadwaterError:
+            continue
+        now = [renamed.get(column.lower(), column) for column in columns]
+        if None in now:
+            del changed[key]
+        elif now != columns:
+            changed[key] = property_value([column for column in now if column is not None])
+    return changed
+
+
+def invalid(name: str, reason: str) -> HeadwaterError:
+    """``HEADWATER_INVALID_INDEX``.
+
+    :param reason: a sentence, without its full stop.
+    """
+    return HeadwaterError("HEADWATER_INVALID_INDEX", {"index": name, "reason": reason})
