@@ -67,7 +67,7 @@ class RecordingStatement(Statement):
         self.copied.append(str(target))
         return CopiedFile(size=size, copied=True)
 
-    def add_relation(self, table, version, files, row_tracking_columns=(), tasks=()):
+    def add_relation(self, table, version, files, row_tracking_columns=(), tasks=(), position=None):
         self.relations.append((table, version, files))
         return len(self.relations) + 100
 

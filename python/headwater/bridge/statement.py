@@ -300,10 +300,12 @@ class Statement:
         files: FileRows,
         row_tracking_columns: Sequence[str] = (),
         tasks: Sequence[int] = (),
+        position: tuple[str, str] | None = None,
     ) -> int:
         """Make a relation over some files of a version available as ``hw_plan.`n` ``; returns n.
 
         :param tasks: how many files each task reads, in order; without it, Spark packs the files into tasks.
+        :param position: the names of added columns with the number of a row's file and the row's position in it.
         """
         wanted = FilesOfVersion(
             table=table,
@@ -312,6 +314,8 @@ class Statement:
             row_tracking_columns=list(row_tracking_columns),
             tasks=list(tasks),
             files=files,
+            file_column=None if position is None else position[0],
+            row_column=None if position is None else position[1],
         )
         return self._context.addRelation(_json(wanted))
 

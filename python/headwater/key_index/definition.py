@@ -60,19 +60,19 @@ class Declared:
     """An index as the properties have it.
 
     :param columns: the text of its columns.
-    :param index: None where it does not count.
+    :param key_index: None where it does not count.
     :param problem: why it does not count, a sentence; empty if it does.
     """
 
     name: str
     columns: str
-    index: KeyIndex | None
+    key_index: KeyIndex | None
     problem: str = ""
 
 
 def indexes(definition: TableDefinition) -> list[KeyIndex]:
     """The indexes of a table that count, by name."""
-    return [each.index for each in declared(definition) if each.index is not None]
+    return [each.key_index for each in declared(definition) if each.key_index is not None]
 
 
 def declared(definition: TableDefinition) -> list[Declared]:

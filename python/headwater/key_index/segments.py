@@ -1,14 +1,102 @@
 """The files that hold the entries of an index.
 
-To be written.
+Owns their format and their folder, ``_headwater/index/<name>`` of the table. A *segment* is the entries of some data
+files: one or more *parts*, Parquet files with a row for each entry, and a *manifest*, which is put last and makes the
+parts count. A part has three columns, sorted by the first: ``h``, the hash of the key (:mod:`.hashing`); ``f``, the
+number of the data file in the manifest; ``r``, the position of the row in it.
+
+A manifest is JSON, followed by its CRC-32 on a line of its own. It names the table's id, the columns by their physical
+names, their kinds, the data files by path and size as the log has them, and the parts, each with its size and the
+CRC-32 of its footer; pages have checksums of their own. So no damage goes unnoticed.
+
+Promises: names are unique, so nothing is replaced; a name in a manifest never leads out of the folder; parts without a
+manifest are of a build that runs or was cut off, and :func:`delete_unneeded` deletes them after a day.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import logging
+import re
+import uuid
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headwater.basics import clock
+from headwater.basics.errors import HeadwaterError
+from headwater.basics.recent import Recent
 from headwater.key_index.definition import KeyIndex
 from headwater.log.snapshot import Snapshot
+from headwater.stores import FileInfo, Store
+
+_LOG = logging.getLogger(__name__)
+
+FOLDER = "_headwater/index"
+#: The columns of a part: hash, file, position.
+PART_SCHEMA = pa.schema([pa.field("h", pa.int64()), pa.field("f", pa.int32()), pa.field("r", pa.int64())])
+#: A row group has about so many bytes: a lookup of one key reads one of each part that may have it.
+ROW_GROUP_BYTES = 4 << 20
+_ROWS_OF_GROUP = ROW_GROUP_BYTES // 8
+_FORMAT = 1
+_MANIFEST = ".json"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_FOOTER_END = 8
+#: For so long, in milliseconds, files stay that no manifest names, and a manifest that merged ones replace: whoever has
+#: just read the listing opens them.
+_STAYS = 24 * 3_600_000
+#: Segments of up to so many entries in all are merged in memory.
+_MERGED_ENTRIES = 4_000_000
+#: More segments than this with fewer entries than that are merged.
+_MOST_SMALL = 8
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A Parquet file of a segment.
+
+    :param footer: the CRC-32 of the footer and its length, of ``footer_size`` bytes at the end of the file.
+    """
+
+    name: str
+    size: int
+    rows: int
+    footer_size: int
+    footer: int
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """What a segment covers. ``files``: path and size of each data file, as the log has them."""
+
+    format: int
+    table: str
+    columns: list[str]
+    kinds: list[str]
+    files: list[tuple[str, int]]
+    parts: list[Part]
+
+    @property
+    def rows(self) -> int:
+        return sum(part.rows for part in self.parts)
+
+    @property
+    def size(self) -> int:
+        return sum(part.size for part in self.parts)
+
+
+class Segment(NamedTuple):
+    """A segment that fits an index of a version.
+
+    :param info: its manifest's file.
+    :param files: for each data file of the manifest, its row in ``snapshot.files``; -1 if it is not of the version.
+    """
+
+    info: FileInfo
+    manifest: Manifest
+    files: np.ndarray[Any, np.dtype[np.int64]]
 
 
 class Coverage(NamedTuple):
@@ -24,10 +112,283 @@ class Coverage(NamedTuple):
     segments: int
 
 
+#: What is read of segments, which never change.
+_MANIFESTS: Recent[FileInfo, Manifest] = Recent(1000)
+_FOOTERS: Recent[tuple[str, int], pq.FileMetaData] = Recent(1000)
+
+
+def folder_of(table_path: str, name: str) -> str:
+    """The folder of an index."""
+    return f"{table_path}/{FOLDER}/{name}"
+
+
 def coverage(snapshot: Snapshot, index: KeyIndex) -> Coverage:
-    raise NotImplementedError
+    """How much of a version an index covers."""
+    found = segments(snapshot, index)
+    return Coverage(
+        int(covered(snapshot, found).sum()),
+        snapshot.num_files,
+        sum(segment.manifest.size for segment in found),
+        len(found),
+    )
+
+
+def covered(snapshot: Snapshot, found: Iterable[Segment]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """For each file of a version, whether segments cover it."""
+    mask = np.zeros(snapshot.num_files, bool)
+    for segment in found:
+        mask[segment.files[segment.files >= 0]] = True
+    return mask
+
+
+def segments(snapshot: Snapshot, index: KeyIndex) -> list[Segment]:
+    """The segments of an index that fit a version; those whose entries cannot be trusted are left out."""
+    return [segment for segment in _all(snapshot, index) if (segment.files >= 0).any()]
+
+
+def _all(snapshot: Snapshot, index: KeyIndex) -> list[Segment]:
+    """The same, with those of data files that are all gone."""
+    store, folder = snapshot.store, folder_of(snapshot.table_path, index.name)
+    infos = [info for info in _listed(store, folder) if info.name.endswith(_MANIFEST)]
+    found = [(info, manifest) for info in infos if (manifest := _manifest(store, info)) is not None]
+    fitting = [
+        (info, manifest)
+        for info, manifest in found
+        if manifest.table == snapshot.metadata.id
+        and manifest.columns == index.physical_names
+        and manifest.kinds == index.kinds
+    ]
+    if not fitting:
+        return []
+    numbers = {file: row for row, file in enumerate(_identities(snapshot))}
+    return [
+        Segment(info, manifest, np.array([numbers.get(file, -1) for file in manifest.files], np.int64))
+        for info, manifest in fitting
+    ]
+
+
+def _identities(snapshot: Snapshot) -> Iterator[tuple[str, int]]:
+    """Path and size of each file of a version."""
+    light = snapshot.select(("path", "size"))
+    return zip(light["path"].to_pylist(), light["size"].to_pylist(), strict=True)
+
+
+def _listed(store: Store, folder: str) -> list[FileInfo]:
+    try:
+        return store.list_from(folder)
+    except FileNotFoundError:
+        return []
+    except (OSError, HeadwaterError) as error:
+        _LOG.warning("%s: the index is not used, as its folder cannot be listed: %s", folder, error)
+        return []
+
+
+def _manifest(store: Store, info: FileInfo) -> Manifest | None:
+    if info not in _MANIFESTS:
+        try:
+            _MANIFESTS[info] = _read_manifest(store.read(info.path))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, HeadwaterError) as error:
+            _LOG.warning("%s: not used, as it cannot be read: %s", info.path, error)
+            return None
+    return _MANIFESTS.get(info)
+
+
+def _read_manifest(content: bytes) -> Manifest:
+    """:raises ValueError: it is damaged, or has a format that is not known."""
+    text, _, checksum = content.rpartition(b"\n")
+    if checksum != _checksum(text):
+        raise ValueError("its checksum does not match")
+    manifest = msgspec.json.decode(text, type=Manifest)
+    if manifest.format != _FORMAT:
+        raise ValueError(f"its format is {manifest.format}, and not {_FORMAT}")
+    if any(_NAME.fullmatch(part.name) is None for part in manifest.parts):
+        raise ValueError("it names a file outside of its folder")
+    return manifest
+
+
+def _checksum(text: bytes) -> bytes:
+    return f"{zlib.crc32(text):08x}".encode()
+
+
+def put_segment(
+    store: Store, folder: str, table: str, index: KeyIndex, files: Sequence[tuple[str, int]], parts: Sequence[Part]
+) -> None:
+    """Put the manifest that makes parts count.
+
+    :raises OSError: the store failed.
+    """
+    manifest = Manifest(_FORMAT, table, index.physical_names, index.kinds, [(p, s) for p, s in files], list(parts))
+    text = msgspec.json.encode(manifest)
+    store.put(f"{folder}/{uuid.uuid4().hex}{_MANIFEST}", text + b"\n" + _checksum(text))
+
+
+# -- Parts -------------------------------------------------------------------------------------------------------------
+
+
+def described(store: Store, folder: str, name: str, size: int) -> Part:
+    """A part that was written, as a manifest names it.
+
+    :raises OSError: it cannot be read.
+    :raises ValueError: it is no Parquet file.
+    """
+    end = store.read_range(f"{folder}/{name}", size - _FOOTER_END, _FOOTER_END)
+    footer_size = int.from_bytes(end[:4], "little") + _FOOTER_END
+    footer = store.read_range(f"{folder}/{name}", size - footer_size, footer_size)
+    metadata = _parsed(footer)
+    return Part(name, size, metadata.num_rows, footer_size, zlib.crc32(footer))
+
+
+def _parsed(footer: bytes) -> pq.FileMetaData:
+    try:
+        return pq.read_metadata(pa.BufferReader(footer))
+    except (OSError, pa.ArrowException) as error:
+        raise ValueError(f"its footer cannot be read: {error}") from None
+
+
+def footer_of(store: Store, folder: str, part: Part) -> pq.FileMetaData:
+    """The footer of a part.
+
+    :raises OSError: it cannot be read.
+    :raises ValueError: it is damaged.
+    """
+    path = f"{folder}/{part.name}"
+    if (path, part.footer) not in _FOOTERS:
+        footer = store.read_range(path, part.size - part.footer_size, part.footer_size)
+        if zlib.crc32(footer) != part.footer:
+            raise ValueError(f"{path}: the checksum of its footer does not match")
+        _FOOTERS[(path, part.footer)] = _parsed(footer)
+    return _FOOTERS[(path, part.footer)]
+
+
+def open_part(store: Store, folder: str, part: Part) -> pq.ParquetFile:
+    """A part, to be read with checks of its checksums.
+
+    :raises OSError: it cannot be read.
+    :raises ValueError: it is damaged.
+    """
+    metadata = footer_of(store, folder, part)
+    return pq.ParquetFile(
+        store.open_input(f"{folder}/{part.name}"), metadata=metadata, page_checksum_verification=True, pre_buffer=True
+    )
+
+
+# -- Upkeep ------------------------------------------------------------------------------------------------------------
+
+
+def merge_small(snapshot: Snapshot, index: KeyIndex) -> int:
+    """Merge segments of few entries into one, without those of data files that are gone; how many were merged.
+
+    The old ones stay for a day, as a reader may have listed them; until then they cover what the new one covers.
+
+    :raises OSError: the store failed.
+    """
+    found = _all(snapshot, index)
+    newest = _without_merged(found)
+    small = [segment for segment in newest if segment.manifest.rows <= _MERGED_ENTRIES // _MOST_SMALL]
+    small.sort(key=lambda segment: segment.manifest.rows)
+    if len(small) <= _MOST_SMALL:
+        return 0
+    taken, entries = list[Segment](), 0
+    for segment in small:
+        if entries + segment.manifest.rows > _MERGED_ENTRIES:
+            break
+        taken.append(segment)
+        entries += segment.manifest.rows
+    store, folder = snapshot.store, folder_of(snapshot.table_path, index.name)
+    columns: list[list[np.ndarray[Any, Any]]] = [[], [], []]
+    files = list[tuple[str, int]]()
+    seen = set[int]()
+    for segment in taken:
+        numbers = np.full(len(segment.files), -1, np.int32)
+        for number, row in enumerate(segment.files):
+            if row >= 0 and int(row) not in seen:
+                seen.add(int(row))
+                numbers[number] = len(files)
+                files.append(segment.manifest.files[number])
+        for part in segment.manifest.parts:
+            with open_part(store, folder, part) as opened:
+                table = opened.read()
+            h, f, r = (table[name].to_numpy() for name in PART_SCHEMA.names)
+            kept = numbers[f] >= 0
+            for column, values in zip(columns, (h[kept], numbers[f[kept]], r[kept]), strict=True):
+                column.append(values)
+    h, f, r = (np.concatenate(column) for column in columns)
+    order = np.argsort(h, kind="stable")
+    part = write_part(store, folder, h[order], f[order], r[order])
+    put_segment(store, folder, snapshot.metadata.id, index, files, [part])
+    return len(taken)
+
+
+def write_part(store: Store, folder: str, h: Any, f: Any, r: Any) -> Part:
+    """Write entries, sorted by hash, as a part.
+
+    :raises OSError: the store failed.
+    """
+    table = pa.table([pa.array(h), pa.array(f), pa.array(r)], schema=PART_SCHEMA)
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        table,
+        sink,
+        row_group_size=_ROWS_OF_GROUP,
+        use_dictionary=False,
+        compression="none",
+        column_encoding=dict.fromkeys(PART_SCHEMA.names, "DELTA_BINARY_PACKED"),
+        write_page_checksum=True,
+    )
+    data, name = sink.getvalue().to_pybytes(), f"{uuid.uuid4().hex}.parquet"
+    store.put(f"{folder}/{name}", data)
+    footer_size = int.from_bytes(data[-_FOOTER_END:-4], "little") + _FOOTER_END
+    return Part(name, len(data), table.num_rows, footer_size, zlib.crc32(data[-footer_size:]))
+
+
+def _without_merged(found: Sequence[Segment]) -> list[Segment]:
+    """The segments without those whose files later ones cover as well, the newest first."""
+    kept, known = list[Segment](), set[int]()
+    for segment in sorted(found, key=lambda each: (each.info.modification_time, each.manifest.rows), reverse=True):
+        own = {int(row) for row in segment.files if row >= 0}
+        if own - known:
+            kept.append(segment)
+            known |= own
+    return kept
+
+
+def delete_unneeded(snapshot: Snapshot, index: KeyIndex) -> int:
+    """Delete what is of no use to the newest version, once it is a day old: segments of other tables, columns or types,
+    or of data files that are gone or that newer segments cover; parts that no manifest names. How many files.
+
+    :raises OSError: the store failed.
+    """
+    store, folder = snapshot.store, folder_of(snapshot.table_path, index.name)
+    before = clock.milliseconds() - _STAYS
+    listed = _listed(store, folder)
+    needed = _without_merged(segments(snapshot, index))
+    kept = {segment.info.name for segment in needed}
+    for segment in _all(snapshot, index):
+        if segment.info.modification_time >= before:
+            kept.add(segment.info.name)
+    manifests = [info for info in listed if info.name.endswith(_MANIFEST)]
+    for info in manifests:
+        if info.name in kept or info.modification_time >= before:
+            kept.add(info.name)
+            if (manifest := _manifest(store, info)) is not None:
+                kept |= {part.name for part in manifest.parts}
+    gone = [info for info in listed if info.name not in kept and info.modification_time < before]
+    # Manifests first: what a process that dies here leaves are parts that count no more.
+    gone.sort(key=lambda info: not info.name.endswith(_MANIFEST))
+    for some in (gone[: len(manifests)], gone[len(manifests) :]):
+        store.delete_many(folder, [info.path for info in some])
+    return len(gone)
 
 
 def delete_index(snapshot: Snapshot, name: str) -> None:
-    """Delete all files of an index."""
-    raise NotImplementedError
+    """Delete all files of an index, manifests first. What cannot be deleted stays, and is of no use."""
+    store, folder = snapshot.store, folder_of(snapshot.table_path, name)
+    listed = sorted(_listed(store, folder), key=lambda info: not info.name.endswith(_MANIFEST))
+    try:
+        for failed in store.delete_many(folder, [info.path for info in listed]):
+            _LOG.warning("%s: a file of a dropped index stays: %s", failed.path, failed.reason)
+        store.delete_empty(folder)
+    except (OSError, HeadwaterError) as error:
+        _LOG.warning("%s: files of a dropped index stay: %s", folder, error)

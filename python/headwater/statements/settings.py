@@ -222,6 +222,12 @@ SMALL_TARGET = _whole(
     "spark.headwater.merge.smallTargetBytes", "8 MiB", "total size of target files up to which MERGE joins them at once"
 )
 _topic("Queries")
+KEY_INDEX = _one_of(
+    "spark.headwater.keyIndex",
+    "auto",
+    ("always", "never"),
+    "whether statements find keys by the indexes of a table: `auto` where that reads fewer bytes, `always` or `never`",
+)
 _elsewhere(
     "spark.headwater.scan.mostJoinKeys",
     "500000",

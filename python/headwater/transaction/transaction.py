@@ -395,6 +395,12 @@ class Transaction:
         return self._content.partitions_written
 
     @property
+    def adds_files(self) -> bool:
+        """Whether files are added that the version it began with does not have, rewritten ones too."""
+        content = self._content
+        return bool(content.added or content.bulk or self.moved)
+
+    @property
     def partitions_changed(self) -> list[Values] | None:
         """The partition values of the files that are added or removed, a mapping for each partition; None if a
         removal does not say.

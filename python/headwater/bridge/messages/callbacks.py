@@ -167,6 +167,8 @@ class FilesOfVersion(Answer, kw_only=True):
     :param row_tracking_columns: as of :class:`Restriction`.
     :param tasks: how many files each task reads, whole and one after another, in the order of the list; empty to leave
         the packing of files into tasks to Spark.
+    :param file_column: the name of an added column, as of :class:`Restriction`; with ``row_column``, and without
+        ``tasks`` and ``row_tracking_columns``.
     """
 
     table: str
@@ -175,6 +177,8 @@ class FilesOfVersion(Answer, kw_only=True):
     row_tracking_columns: list[str]
     tasks: list[int]
     files: FileRows
+    file_column: str | None = None
+    row_column: str | None = None
 
 
 class ParquetFilesQuestion(Answer, kw_only=True):

@@ -168,12 +168,14 @@ class FileListAnswer(Answer, kw_only=True):
 
     :param all_files: how many files there are to choose from, such as those of the version.
     :param statistics: where they were asked for, and each file has a row count.
+    :param index: the name of the index that chose among them.
     """
 
     files: list[list[str | int | None]] | None = None
     arrow: str | None = None
     all_files: int
     statistics: ScanStatistics | None = None
+    index: str | None = None
 
 
 class AggregateOutput(Request, kw_only=True):

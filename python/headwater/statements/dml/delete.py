@@ -26,6 +26,7 @@ from headwater.statements.dml.request import Clause, DmlRequest
 from headwater.statements.dml.scan import note_predicates, total_bytes
 from headwater.statements.files.data_footers import live_rows
 from headwater.statements.files.file_lists import physical_name
+from headwater.statements.files.indexed_rows import IndexedRows, by_predicates
 from headwater.statements.running.committing import removals
 
 
@@ -38,15 +39,17 @@ def delete(request: ChangeRequest, statement: Statement) -> CommitAnswer:
 @dataclass(frozen=True)
 class _Plan:
     """``whole``: files that are removed without being read; ``mixed``: those to be scanned. Rows of
-    ``snapshot.files``."""
+    ``snapshot.files``. ``indexed``: what an index leaves of the latter."""
 
     whole: pa.Table
     mixed: pa.Table
+    indexed: IndexedRows | None = None
 
     def job(self, attempt: Attempt) -> Replacing:
         """Removes rows of the files to be scanned."""
         whole, changes = replaces_whole(attempt, self.mixed), _writes_changes(attempt)
-        return plan_replacing(attempt, self.mixed, Clause("delete"), whole=whole, changes=changes)
+        only = None if self.indexed is None else self.indexed.rows
+        return plan_replacing(attempt, self.mixed, Clause("delete"), whole=whole, changes=changes, only=only)
 
 
 def _delete(attempt: Attempt) -> CommitAnswer:
@@ -88,15 +91,18 @@ def _plan(attempt: Attempt) -> _Plan:
         return _Plan(files.slice(0, 0), files)
     concerned = prune_all(snapshot, request.predicates)
     note_predicates(attempt, files.filter(concerned))
+    indexed = by_predicates(attempt.statement, snapshot, request.predicates, concerned)
+    if indexed is not None:
+        concerned = indexed.files
     if not request.exact:
-        return _Plan(files.slice(0, 0), files.filter(concerned))
+        return _Plan(files.slice(0, 0), files.filter(concerned), indexed)
     staying = leaves_rows(snapshot, request.predicates)
     whole = files.filter(pc.and_not(concerned, staying))
     mixed = files.filter(pc.and_(concerned, staying))
     if mixed.num_rows and _writes_changes(attempt):
         # Where a commit has change data files, readers of changes read nothing else: these need every deleted row.
-        return _Plan(files.slice(0, 0), files.filter(concerned))
-    return _Plan(whole, mixed)
+        return _Plan(files.slice(0, 0), files.filter(concerned), indexed)
+    return _Plan(whole, mixed, indexed)
 
 
 def _whole_partitions(attempt: Attempt) -> pa.Table | None:
@@ -134,6 +140,7 @@ def explain(request: ChangeRequest, statement: Statement, mode: str) -> str:
     shown.files(plan.whole.num_rows + plan.mixed.num_rows, total_bytes(plan.whole) + total_bytes(plan.mixed))
     if plan.whole.num_rows:
         shown.strategy("metadata only", f"every row of {shown.count(plan.whole)} matches, as the log shows")
+    shown.index(plan.indexed)
     if plan.mixed.num_rows:
         replacing = plan.job(attempt)
         shown.rewriting(f"rows of {shown.count(plan.mixed)} are examined")

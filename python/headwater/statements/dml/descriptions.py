@@ -11,6 +11,7 @@ from headwater.basics.amounts import plural, size_text
 from headwater.sql.composing import Placeholders, Query
 from headwater.statements.dml.attempt import Attempt
 from headwater.statements.dml.rewrite import Rewrite
+from headwater.statements.files.indexed_rows import IndexedRows
 
 
 class Explanation:
@@ -43,6 +44,11 @@ class Explanation:
             self.strategy("deletion vectors", f"delta.enableDeletionVectors is true; {reason}")
         else:
             self.strategy("copy-on-write", f"delta.enableDeletionVectors is not true; {reason}")
+
+    def index(self, found: IndexedRows | None) -> None:
+        """What an index leaves of the files."""
+        if found is not None:
+            self.note(f"Index: {found.text()}")
 
     def note(self, text: str) -> None:
         """A line of its own."""

@@ -33,6 +33,7 @@ from headwater.statements.dml.attempt import Attempt, begin, check_appends_only,
 from headwater.statements.dml.descriptions import Explanation
 from headwater.statements.dml.ending import FileMetrics, end, note_reads
 from headwater.statements.dml.identities import advance_identities, generated_identities
+from headwater.statements.dml.indexed_keys import by_source_keys, index_of_keys
 from headwater.statements.dml.join import (
     Joined,
     counting,
@@ -61,6 +62,7 @@ from headwater.statements.dml.source_keys import SourceKeys, read_source_keys, s
 from headwater.statements.dml.strategy import SMALL_SOURCE_BYTES, Facts, Inserts, Needed, Strategy, choose
 from headwater.statements.dml.update import check_identity_unassigned
 from headwater.statements.files.data_footers import live_rows
+from headwater.statements.files.indexed_rows import IndexedRows
 from headwater.statements.settings import SMALL_TARGET
 
 
@@ -76,7 +78,7 @@ def merge_once(attempt: Attempt) -> CommitAnswer:
     plan = _plan(attempt)
     if plan.strategy.caches_source:
         plan = _with_cached_source(attempt, plan)
-    scanned = scan_files(attempt, plan.files, every_row=plan.strategy.writes_unchanged_rows)
+    scanned = _scanned(attempt, plan)
     joined, job = _run_join(attempt, plan, scanned)
     if plan.strategy.otherwise is not None and not _has_each_row_once(attempt, scanned, joined, job):
         attempt.statement.discard()
@@ -110,7 +112,7 @@ def explain(request: ChangeRequest, statement: Statement, mode: str) -> str:
     _check(attempt)
     plan = _plan(attempt, runs_jobs=False)
     strategy, wanted = plan.strategy, attempt.request
-    scanned = scan_files(attempt, plan.files, every_row=strategy.writes_unchanged_rows)
+    scanned = _scanned(attempt, plan)
     joined = _joined(attempt, plan, scanned)
     shown = Explanation(attempt, "MERGE", mode)
     shown.files(plan.files.num_rows, total_bytes(plan.files))
@@ -121,6 +123,8 @@ def explain(request: ChangeRequest, statement: Statement, mode: str) -> str:
     else:
         shown.strategy("insert-only", f"no clause changes rows of the table; {joined.name} of target and source")
     shown.note(f"Jobs: {strategy.name}: {strategy.reason}")
+    if plan.reads_keys and not wanted.not_matched_by_source and (index := index_of_keys(attempt)) is not None:
+        shown.note(f"Index: when it runs, {index.name} says which rows have the source's keys, if that reads less.")
     if plan.keys is None and plan.reads_keys:
         shown.note(_unread_keys(attempt, plan))
     if strategy.otherwise is not None:
@@ -178,6 +182,7 @@ class _Plan:
     :param keys: what is known of the source's keys.
     :param identities: identity columns that inserts leave out.
     :param exact: the keys that identify the rows the statement depends on.
+    :param indexed: what an index leaves of the files, by the source's keys.
     """
 
     strategy: Strategy
@@ -189,6 +194,7 @@ class _Plan:
     keys: SourceKeys | None = None
     identities: Sequence[IdentityColumn] = ()
     exact: Sequence[Key] = ()
+    indexed: IndexedRows | None = None
 
     @property
     def reads_keys(self) -> bool:
@@ -208,7 +214,7 @@ def _plan(attempt: Attempt, *, runs_jobs: bool = True) -> _Plan:
     """
     request, statement = attempt.request, attempt.statement
     assert request.message.source is not None
-    files, keys = _files(attempt), None
+    files, keys, indexed = _files(attempt), None, None
     identities = generated_identities(attempt)
     facts = _facts(attempt, files, fills_identities=bool(identities))
     choice = choose(facts)
@@ -218,7 +224,7 @@ def _plan(attempt: Attempt, *, runs_jobs: bool = True) -> _Plan:
         if choice is Needed.SOURCE_KEYS:
             keys = _read_keys(statement, request.message.source, request.keys, runs_jobs)
             if keys is not None:
-                files = _files(attempt, keys)
+                files, indexed = _left(attempt, request.message.source, keys, runs_jobs)
             facts = replace(facts, bytes_left=total_bytes(files))
         else:
             facts = replace(facts, source_is_small=statement.plan_size(request.message.source) <= SMALL_SOURCE_BYTES)
@@ -233,12 +239,31 @@ def _plan(attempt: Attempt, *, runs_jobs: bool = True) -> _Plan:
         keys=keys,
         identities=identities,
         exact=exact_keys(attempt) if runs_jobs and not identities else (),
+        indexed=indexed,
     )
 
 
-def _files(attempt: Attempt, keys: SourceKeys | None = None) -> pa.Table:
-    """The files with rows that the result may depend on."""
-    return _selected(attempt.snapshot, _reads(attempt.request, keys))
+def _files(attempt: Attempt) -> pa.Table:
+    """The files with rows that the result may depend on, whatever the source's keys are."""
+    return attempt.snapshot.files.filter(_selected(attempt.snapshot, _reads(attempt.request, None)))
+
+
+def _left(attempt: Attempt, source: int, keys: SourceKeys, runs_jobs: bool) -> tuple[pa.Table, IndexedRows | None]:
+    """The files that the source's keys leave of these, and what an index leaves of their rows."""
+    request, snapshot = attempt.request, attempt.snapshot
+    selected = _selected(snapshot, _reads(request, keys))
+    indexed = None
+    # A clause WHEN NOT MATCHED BY SOURCE acts on rows with other keys.
+    if runs_jobs and not request.not_matched_by_source:
+        indexed = by_source_keys(attempt, source, selected)
+    return snapshot.files.filter(selected if indexed is None else indexed.files), indexed
+
+
+def _scanned(attempt: Attempt, plan: _Plan) -> Scan:
+    """The target: all rows of the files where the job also writes the unchanged ones."""
+    every = plan.strategy.writes_unchanged_rows
+    only = None if every or plan.indexed is None else plan.indexed.rows
+    return scan_files(attempt, plan.files, every_row=every, only=only)
 
 
 def _reads(request: DmlRequest, keys: SourceKeys | None) -> list[Sequence[Predicate]]:
@@ -258,13 +283,12 @@ def _by_source_reads(request: DmlRequest) -> list[Sequence[Predicate]]:
     return [clause.predicates for clause in request.not_matched_by_source]
 
 
-def _selected(snapshot: Snapshot, reads: Sequence[Sequence[Predicate]]) -> pa.Table:
-    """The files, as rows of ``snapshot.files``, that may have rows of one of the reads."""
-    if not reads:
-        return snapshot.files.slice(0, 0)
+def _selected(snapshot: Snapshot, reads: Sequence[Sequence[Predicate]]) -> pa.BooleanArray:
+    """For each file of the version, whether it may have rows of one of the reads."""
     if not all(reads):
-        return snapshot.files
-    return snapshot.files.filter(reduce(pc.or_, (prune_all(snapshot, predicates) for predicates in reads)))
+        return pa.repeat(pa.scalar(True), snapshot.num_files)
+    every = (prune_all(snapshot, predicates) for predicates in reads)
+    return reduce(pc.or_, every, pa.repeat(pa.scalar(False), snapshot.num_files))
 
 
 def _facts(attempt: Attempt, files: pa.Table, *, fills_identities: bool) -> Facts:
@@ -280,7 +304,7 @@ def _facts(attempt: Attempt, files: pa.Table, *, fills_identities: bool) -> Fact
         changes_rows=_changes_rows(request),
         inserts=bool(request.not_matched),
         not_matched_by_source=bool(request.not_matched_by_source),
-        by_source_files=_selected(attempt.snapshot, _by_source_reads(request)).num_rows,
+        by_source_files=_selected(attempt.snapshot, _by_source_reads(request)).true_count,
         fills_identities=fills_identities,
         has_keys=bool(usable(request.keys)),
         may_rewrite=(
@@ -318,7 +342,8 @@ def _with_cached_source(attempt: Attempt, plan: _Plan) -> _Plan:
         return plan
     keys = _read_keys(attempt.statement, plan.source, attempt.request.keys, True)
     assert keys is not None
-    return replace(plan, keys=keys, files=_files(attempt, keys), counts_source=False)
+    files, indexed = _left(attempt, plan.source, keys, True)
+    return replace(plan, keys=keys, files=files, indexed=indexed, counts_source=False)
 
 
 def _changes_rows(request: DmlRequest) -> bool:

@@ -5,9 +5,11 @@ Owns the job's plan, which a run and EXPLAIN share, and what the job's result do
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
+from pyroaring import BitMap64
 
 from headwater.sql.composing import Resolved
 from headwater.statements.dml.attempt import Attempt
@@ -44,16 +46,24 @@ class Replacing:
 
 
 def plan_replacing(
-    attempt: Attempt, files: pa.Table, clause: Clause, *, whole: bool, changes: bool, values_prune: bool = True
+    attempt: Attempt,
+    files: pa.Table,
+    clause: Clause,
+    *,
+    whole: bool,
+    changes: bool,
+    values_prune: bool = True,
+    only: Mapping[str, BitMap64] | None = None,
 ) -> Replacing:
     """The job.
 
     :param files: the files that may have such rows, as rows of ``snapshot.files``.
     :param changes: whether change data is written.
-    :param values_prune: as of :func:`~headwater.statements.dml.scan.scan_files`.
+    :param values_prune: as of :func:`~headwater.statements.dml.scan.scan_files`, like ``only``, of which a job that
+        writes unchanged rows makes no use.
     """
     condition = attempt.request.message.condition
-    scanned = scan_files(attempt, files, every_row=whole, values_prune=values_prune)
+    scanned = scan_files(attempt, files, every_row=whole, values_prune=values_prune, only=None if whole else only)
     if whole and condition is not None:
         action = Action(0, clause, guard=Resolved(condition))
         rewrite = compose_rewrite(attempt, scanned.rows, [action], Output(changes, writes_unchanged_rows=True))

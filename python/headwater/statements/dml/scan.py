@@ -51,6 +51,7 @@ def scan_files(
     *,
     every_row: bool = False,
     values_prune: bool = False,
+    only: Mapping[str, BitMap64] | None = None,
 ) -> Scan:
     """A scan of some of the snapshot's files. From here on the statement sees the target at the snapshot's version,
     also where its source or a subquery reads it.
@@ -68,7 +69,7 @@ def scan_files(
             pinned=pinned_version(snapshot),
             listed_bytes=total_bytes(files),
             lists_deletion_vectors=listed["deletion_vector"].null_count < listed.num_rows,
-            late_columns=[] if every_row else _late_columns(attempt, files),
+            late_columns=[] if every_row else _late_columns(attempt, files, only or {}),
             rows_per_late_value=_ROWS_PER_LATE_VALUE,
             file_column=attempt.request.names.file,
             row_column=attempt.request.names.row,
@@ -93,9 +94,14 @@ def pin_version(attempt: Attempt) -> None:
     attempt.statement.pin(attempt.request.message.target, pinned_version(attempt.snapshot))
 
 
-def _late_columns(attempt: Attempt, files: pa.Table) -> list[str]:
-    """The columns for late materialization: flat ones that are not in the condition, of files that are large enough."""
+def _late_columns(attempt: Attempt, files: pa.Table, only: Mapping[str, BitMap64]) -> list[str]:
+    """The columns for late materialization: flat ones that are not in the condition, of files that are large enough.
+
+    Where only some rows of each file are read, those of the condition are late as well.
+    """
     request = attempt.request
+    if only and all(path in only for path in files["path"].to_pylist()):
+        return [field.name for field in attempt.snapshot.schema if _is_flat(field.type)]
     least = _LATE_FILE_BYTES if isinstance(attempt.snapshot.store, LocalStore) else _LATE_REMOTE_FILE_BYTES
     if (given := LATE_FILE_BYTES.of(attempt.statement)) is not None:
         least = given

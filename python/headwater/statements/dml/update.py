@@ -7,10 +7,12 @@ have such rows, and a second job rewrites these files.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+from pyroaring import BitMap64
 
 from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.change import ChangeRequest
@@ -26,6 +28,7 @@ from headwater.statements.dml.outcome import Job, replaces_whole, steps
 from headwater.statements.dml.replacing import Replacing, plan_replacing
 from headwater.statements.dml.request import Clause, DmlRequest
 from headwater.statements.dml.scan import note_predicates, total_bytes
+from headwater.statements.files.indexed_rows import IndexedRows, by_predicates
 
 
 @call(commits=True, in_transaction=True)
@@ -83,14 +86,21 @@ class _Plan:
 
     :param files: those that may have rows to update, as rows of ``snapshot.files``.
     :param searches: whether a search leaves some of them first; the condition is then evaluated twice.
+    :param indexed: what an index leaves of the files.
     """
 
     files: pa.Table
     searches: bool
+    indexed: IndexedRows | None = None
+
+    @property
+    def only(self) -> Mapping[str, BitMap64] | None:
+        """The rows to read of some files."""
+        return None if self.indexed is None else self.indexed.rows
 
     def search(self, attempt: Attempt) -> Replacing:
         """The rows for which the condition is true: only noted, not written."""
-        return plan_replacing(attempt, self.files, Clause("delete"), whole=False, changes=False)
+        return plan_replacing(attempt, self.files, Clause("delete"), whole=False, changes=False, only=self.only)
 
     def job(self, attempt: Attempt, files: pa.Table) -> Replacing:
         """Updates the rows of the files that the search has left."""
@@ -101,21 +111,24 @@ class _Plan:
             whole=self.searches or replaces_whole(attempt, files),
             changes=attempt.writes_changes,
             values_prune=not self.searches,
+            only=self.only,
         )
 
 
 def _plan(attempt: Attempt) -> _Plan:
     request, snapshot = attempt.request, attempt.snapshot
-    files = snapshot.files
+    files, indexed = snapshot.files, None
     if request.predicates:
-        files = files.filter(prune_all(snapshot, request.predicates))
-        note_predicates(attempt, files)
+        concerned = prune_all(snapshot, request.predicates)
+        note_predicates(attempt, files.filter(concerned))
+        indexed = by_predicates(attempt.statement, snapshot, request.predicates, concerned)
+        files = files.filter(concerned if indexed is None else indexed.files)
     message = request.message
     may_repeat = message.condition is not None and message.condition_deterministic and not message.runs_python
     # Files whose rows are all turned away stay as they are.
     may_repeat = may_repeat and not attempt.judges
     needs_files = not attempt.writes_vectors and files.num_rows > 0 and not replaces_whole(attempt, files)
-    return _Plan(files, searches=may_repeat and needs_files)
+    return _Plan(files, searches=may_repeat and needs_files, indexed=indexed)
 
 
 def _check_same(table_path: str, found: Job, done: Job) -> None:
@@ -137,6 +150,7 @@ def explain(request: ChangeRequest, statement: Statement, mode: str) -> str:
     plan = _plan(attempt)
     shown = Explanation(attempt, "UPDATE", mode)
     shown.files(plan.files.num_rows, total_bytes(plan.files))
+    shown.index(plan.indexed)
     if plan.files.num_rows:
         shown.rewriting("the condition decides row by row")
         if plan.searches:

@@ -7,6 +7,7 @@ absolute, so a reader needs neither the table's path nor its log.
 from __future__ import annotations
 
 import base64
+import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -83,10 +84,17 @@ def _check_present(snapshot: Snapshot, listed: pa.Table) -> None:
             )
 
 
-def file_list(snapshot: Snapshot, files: pa.Table, gone: Mapping[int, BitMap64] | None = None) -> pa.Table:
+def file_list(
+    snapshot: Snapshot,
+    files: pa.Table,
+    gone: Mapping[int, BitMap64] | None = None,
+    only: Mapping[str, BitMap64] | None = None,
+) -> pa.Table:
     """A scan's columns for rows of ``snapshot.files``.
 
     :param gone: the positions that are left out, by file number; of other files, those in their deletion vectors are.
+    :param only: the positions that are read, by the file's path in the log; of other files, all are. What the file's
+        deletion vector has is left out of them.
     """
     names = [physical_name(snapshot, name) for name in snapshot.partition_columns]
     columns: dict[str, Any] = {
@@ -95,6 +103,8 @@ def file_list(snapshot: Snapshot, files: pa.Table, gone: Mapping[int, BitMap64] 
         "modification_time": files["modification_time"],
         "deletion_vector": _vectors(snapshot, files["deletion_vector"], gone or {}),
     }
+    if only:
+        columns["deletion_vector"] = _reading_only(files["path"], columns["deletion_vector"], only)
     for i, name in enumerate(names):
         columns[f"partition{i}"] = texts_of(files["partition_values"], name)
     if tracks_rows(snapshot):
@@ -109,14 +119,16 @@ def relation_over(
     row_tracking_columns: Sequence[str] = (),
     tasks: Sequence[int] = (),
     gone: Mapping[int, BitMap64] | None = None,
+    position: tuple[str, str] | None = None,
 ) -> Relation:
     """A relation over rows of ``snapshot.files``, in a query of the statement.
 
-    :param tasks: as of :meth:`Statement.add_relation`.
+    :param tasks: as of :meth:`Statement.add_relation`, like ``position``.
     :param gone: as of :func:`file_list`.
     """
     listed = [list(row.values()) for row in file_list(snapshot, files, gone).to_pylist()]
-    return Relation(statement.add_relation(snapshot.table_path, snapshot.version, listed, row_tracking_columns, tasks))
+    table, version = snapshot.table_path, snapshot.version
+    return Relation(statement.add_relation(table, version, listed, row_tracking_columns, tasks, position))
 
 
 def tracks_rows(snapshot: Snapshot) -> bool:
@@ -144,8 +156,21 @@ def _vectors(snapshot: Snapshot, column: pa.ChunkedArray, gone: Mapping[int, Bit
         return pa.nulls(len(column), pa.string())
     found = [vector and describe_vector(snapshot.table_path, vector) for vector in column.to_pylist()]
     for number, positions in gone.items():
-        found[number] = "inline " + base64.b64encode(deletion_vectors.serialize(positions)).decode()
+        found[number] = _inline(positions)
     return pa.array(found, pa.string())
+
+
+def _reading_only(paths: pa.ChunkedArray, vectors: pa.Array, only: Mapping[str, BitMap64]) -> pa.Array:
+    """Descriptions as of :func:`describe_vector`; of the files of which only some rows are read, those as well."""
+    found = [
+        vector if path not in only else json.dumps([_inline(only[path]), vector])
+        for path, vector in zip(paths.to_pylist(), vectors.to_pylist(), strict=True)
+    ]
+    return pa.array(found, pa.string())
+
+
+def _inline(positions: BitMap64) -> str:
+    return "inline " + base64.b64encode(deletion_vectors.serialize(positions)).decode()
 
 
 def describe_vector(table_path: str, vector: Mapping[str, Any]) -> str:

@@ -90,7 +90,7 @@ SMALL_JOB_BYTES = 1 << 20
 _SMALL_JOB_ROWS = 1 << 18
 #: Spark's settings of a job without a stage whose end could change the plan of the next: no adaptive execution.
 STATIC_PLAN_SETTINGS = {"spark.sql.adaptive.enabled": "false"}
-_SMALL_JOB = SmallJob(
+SMALL_JOB = SmallJob(
     bytes=SMALL_JOB_BYTES,
     rows=_SMALL_JOB_ROWS,
     settings={
@@ -515,7 +515,7 @@ def specification(target: Target, query: Query, options: Options, *, is_gathered
         partition_by=partition_by,
         partitions_in_files=partition_by if in_files else [],
         statistics=[list(path) for path, _ in statistics_leaves(target)],
-        small_job=_SMALL_JOB,
+        small_job=SMALL_JOB,
         settings=GATHERING_SETTINGS if is_gathered else {},
         # Partition values of timestamps are text in UTC, whatever the session's time zone.
         options={

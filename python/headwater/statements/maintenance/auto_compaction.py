@@ -19,23 +19,25 @@ from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
 from headwater.statements.calls import call
 from headwater.statements.files.bins import pack
+from headwater.statements.maintenance import key_indexes
 from headwater.statements.maintenance.layouts import Choice, Compaction, Layout, Settings
 from headwater.statements.maintenance.optimize import Run
+from headwater.statements.running.opening import open_snapshot
 from headwater.statements.running.small_files import Limits, Partition, of_partitions, take_due
 
 
 @call(commits=True, in_transaction=False, words="OPTIMIZE")
 def auto_compact(request: AutoCompactRequest, statement: Statement) -> bool:
-    """Compact the partitions of a table that wait for it; whether there were any.
+    """Compact the partitions of a table that wait for it, then build what its indexes miss; whether there were any.
 
     :raises HeadwaterError: those of OPTIMIZE.
     """
     partitions = take_due(request.table)
-    if not partitions:
-        return False
-    work = OptimizeRequest(table=request.table, name=request.table, arguments=OptimizeArguments())
-    _AutoCompaction(work, statement, partitions).to_the_end()
-    return True
+    if partitions:
+        work = OptimizeRequest(table=request.table, name=request.table, arguments=OptimizeArguments())
+        _AutoCompaction(work, statement, partitions).to_the_end()
+    key_indexes.build_all(statement, open_snapshot(request.table, statement))
+    return bool(partitions)
 
 
 class _AutoCompaction(Run):

@@ -1,15 +1,58 @@
-"""Builds the entries of indexes.
+"""Builds the entries of key indexes, and keeps their folders tidy.
 
-To be written.
+Owns the jobs that read the key columns of data files and write sorted entries (:mod:`headwater.key_index.segments`).
+Promises: a build goes in batches, each of which counts as soon as it is written, so a build that was cut off goes on
+where it stopped; it makes no commit, waits for nobody, and two that run at once only do work twice. An index of which
+nothing can be written fails its own statement and no other.
 """
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
+import pyarrow as pa
+
+from headwater.basics.errors import HeadwaterError
+from headwater.bridge.messages.callbacks import WriteSpecification
 from headwater.bridge.statement import Statement
-from headwater.key_index.definition import KeyIndex
+from headwater.key_index.definition import KeyIndex, indexes
+from headwater.key_index.segments import (
+    ROW_GROUP_BYTES,
+    covered,
+    delete_unneeded,
+    described,
+    folder_of,
+    merge_small,
+    put_segment,
+    segments,
+)
 from headwater.log.snapshot import Snapshot
+from headwater.protocol.types import PrimitiveType, StructType, schema_string
+from headwater.pruning import estimate
+from headwater.sql.composing import Alias, Column, every, is_not_null, select
+from headwater.statements.files.file_lists import relation_over
+from headwater.statements.files.key_hashes import hash_expression
+from headwater.statements.files.rows import SMALL_JOB
+from headwater.statements.internal_names import InternalNames
+
+_LOG = logging.getLogger(__name__)
+
+#: Rows that a task sorts, about, and rows of a batch. A lookup opens a file for each task of a build.
+_ROWS_OF_TASK, _ROWS_OF_BATCH = 8_000_000, 64_000_000
+#: Bytes of a row where statistics do not say how many there are.
+_ROW_BYTES = 100
+_LONG, _INT = PrimitiveType("long"), PrimitiveType("integer")
+_STORED = schema_string(StructType.of(h=_LONG, f=_INT, r=_LONG))
+_OPTIONS = {
+    "compression": "uncompressed",
+    "parquet.writer.version": "PARQUET_2_0",  # whose numbers are stored as differences
+    "parquet.enable.dictionary": "false",
+    "parquet.block.size": str(ROW_GROUP_BYTES),
+    "parquet.page.write-checksum.enabled": "true",
+}
 
 
 class Built(NamedTuple):
@@ -21,5 +64,96 @@ class Built(NamedTuple):
 
 
 def build(statement: Statement, snapshot: Snapshot, index: KeyIndex) -> Built:
-    """Make the entries of the files that have none, by jobs of the statement, and merge small segments."""
-    raise NotImplementedError
+    """Make the entries of the files that have none, by jobs of the statement, and merge small segments.
+
+    :raises HeadwaterError: ``HEADWATER_INDEX_NOT_WRITTEN``; whatever Spark's jobs raise.
+    """
+    missing = ~covered(snapshot, segments(snapshot, index))
+    files = snapshot.files.filter(pa.array(missing))
+    built = Built(0, 0, 0)
+    try:
+        for start, some, task_bytes in _batches(snapshot, files):
+            done = f"{start:,} of {files.num_rows:,} files done" if start else f"{files.num_rows:,} files"
+            statement.step(f"index {index.name} ({done})")
+            rows, size = _build(statement, snapshot, index, some, task_bytes)
+            built = Built(built.files + some.num_rows, built.rows + rows, built.size + size)
+        merge_small(snapshot, index)
+        delete_unneeded(snapshot, index)
+    except OSError as error:
+        raise HeadwaterError(
+            "HEADWATER_INDEX_NOT_WRITTEN",
+            {"index": index.name, "path": folder_of(snapshot.table_path, index.name), "reason": str(error)},
+        ) from error
+    return built
+
+
+def build_all(statement: Statement, snapshot: Snapshot) -> None:
+    """Build what is missing of each index of a table; a failure is a warning."""
+    for index in indexes(snapshot.definition):
+        try:
+            build(statement, snapshot, index)
+        except HeadwaterError as error:
+            _LOG.warning("%s: %s", snapshot.table_path, error)
+
+
+def _batches(snapshot: Snapshot, files: pa.Table) -> Iterator[tuple[int, pa.Table, int]]:
+    """The files in batches: how many came before, the files, and the bytes of files that a task is to read."""
+    known = estimate(snapshot, None, [])
+    rows = 0 if known is None else known[0]
+    row_bytes = max(1, snapshot.size_in_bytes // rows) if rows else _ROW_BYTES
+    ends = np.cumsum(files["size"].to_numpy()) // (row_bytes * _ROWS_OF_BATCH)
+    starts = np.flatnonzero(np.diff(ends, prepend=-1))
+    for start, end in zip(starts, [*starts[1:], files.num_rows], strict=True):
+        yield int(start), files.slice(start, end - start), row_bytes * _ROWS_OF_TASK
+
+
+def _build(
+    statement: Statement, snapshot: Snapshot, index: KeyIndex, files: pa.Table, task_bytes: int
+) -> tuple[int, int]:
+    """A segment of some files; its rows and bytes.
+
+    :raises OSError: the store failed.
+    """
+    names = InternalNames.beside(list(snapshot.schema.names))
+    file, row = names.of("file_number"), names.of("row_position")
+    # Deleted rows have entries too: a later version may have them again.
+    at = files.schema.get_field_index("deletion_vector")
+    whole = pa.nulls(files.num_rows, files.schema.field(at).type)
+    listed = files.set_column(at, files.schema.field(at), whole)
+    source = relation_over(statement, snapshot, listed, position=(file, row))
+    keys = [Column(column.name) for column in index.columns]
+    query = select(
+        Alias(hash_expression(index.columns, keys), "h"),
+        Alias(Column(file), "f"),
+        Alias(Column(row), "r"),
+        rows=source,
+        where=every(*map(is_not_null, keys)),
+        sort_by=[Column("h")],
+    )
+    folder = folder_of(snapshot.table_path, index.name)
+    written = statement.write(
+        WriteSpecification(
+            path=folder,
+            query=query.text(),
+            schema=_STORED,
+            partition_by=[],
+            partitions_in_files=[],
+            statistics=[],
+            small_job=SMALL_JOB,
+            settings={"spark.sql.files.maxPartitionBytes": str(max(task_bytes, 1 << 20))},
+            options=_OPTIONS,
+        )
+    )
+    store = snapshot.store
+    parts = [described(store, folder, each.path, each.size) for each in written if each.rows]
+    covering = list(zip(files["path"].to_pylist(), files["size"].to_pylist(), strict=True))
+    # What is put now stays, whatever becomes of the rest of the statement.
+    statement.begin_inner_commit()
+    put_segment(store, folder, snapshot.metadata.id, index, covering, parts)
+    statement.end_inner_commit()
+    return sum(part.rows for part in parts), sum(part.size for part in parts)
+
+
+def is_behind(snapshot: Snapshot) -> bool:
+    """Whether an index of the table misses files."""
+    return any(not covered(snapshot, segments(snapshot, index)).all() for index in indexes(snapshot.definition))

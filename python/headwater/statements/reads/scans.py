@@ -32,6 +32,7 @@ from headwater.pruning.limits import Order, first_rows
 from headwater.pruning.predicates import Predicate, decode
 from headwater.statements.calls import reads
 from headwater.statements.files.file_lists import ROW_TRACKING, answer_files, tracks_rows
+from headwater.statements.files.indexed_rows import by_predicates
 from headwater.statements.maintenance import predicate_use
 from headwater.statements.running.opening import (
     note_read,
@@ -62,6 +63,10 @@ def _scan(request: ScanRequest, statement: Statement) -> FileListAnswer:
     note_read(snapshot.store, [] if request.limit is not None else predicates)
     files = every = snapshot.select((*_LISTED, *ROW_TRACKING) if tracks_rows(snapshot) else _LISTED)
     mask = _chosen(request, snapshot, predicates)
+    indexed = None
+    if mask is not None and request.limit is None:
+        indexed = by_predicates(statement, snapshot, predicates, mask)
+        mask = mask if indexed is None else indexed.files
     if mask is not None and mask.true_count == len(mask):
         mask = None
     if mask is not None:
@@ -69,7 +74,9 @@ def _scan(request: ScanRequest, statement: Statement) -> FileListAnswer:
     if predicates:
         predicate_use.note(snapshot, predicates, statement, pc.sum(files["size"]).as_py() or 0)
     statistics = None if request.columns is None else _statistics(snapshot, mask, request.columns)
-    return answer_files(snapshot, files, statement, all_files=every.num_rows, statistics=statistics)
+    answer = answer_files(snapshot, files, statement, all_files=every.num_rows, statistics=statistics)
+    answer.index = None if indexed is None else indexed.name
+    return answer
 
 
 def _chosen(request: ScanRequest, snapshot: Snapshot, predicates: Sequence[Predicate]) -> pa.BooleanArray | None:

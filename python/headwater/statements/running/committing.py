@@ -35,7 +35,7 @@ from headwater.statements.running.effects import made_commit, merged
 from headwater.statements.running.hooks import Hooks
 from headwater.statements.running.manifests import keep_up
 from headwater.statements.running.opening import CACHE, Location, Options, locate
-from headwater.statements.running.small_files import compact_if_due, partition_of
+from headwater.statements.running.small_files import compact_if_due, index_if_due, partition_of
 from headwater.statements.settings import (
     APPLICATION_ID,
     APPLICATION_VERSION,
@@ -217,6 +217,8 @@ def follow_up(txn: Transaction, statement: Statement, hooks: Hooks, committed: C
     # The next commit that mirrors the other table would bring back its files.
     if not txn.mirrors and (written := txn.partitions_written):
         compact_if_due(statement, txn.table_path, committed, map(partition_of, written))
+    if txn.adds_files:
+        index_if_due(statement, txn.table_path, committed)
 
 
 class Application(NamedTuple):

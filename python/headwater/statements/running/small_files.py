@@ -36,6 +36,7 @@ import pyarrow.compute as pc
 from headwater.bridge.statement import Statement
 from headwater.catalogs.interface import Maintenance
 from headwater.catalogs.log_view import is_allowed
+from headwater.key_index.definition import indexes
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.partition_values import texts_of
@@ -137,6 +138,18 @@ def compact_if_due(statement: Statement, table_path: str, committed: Committed, 
     except Exception as error:
         _LOG.warning("%s: auto-compaction could not begin (%s); the commit stands", table_path, error)
         _LOG.debug("auto-compaction", exc_info=True)
+
+
+def index_if_due(statement: Statement, table_path: str, committed: Committed) -> None:
+    """Have the key indexes of a table built in the background, after a commit that added files; by the same call. Raises
+    nothing: the commit stands.
+    """
+    try:
+        if indexes(committed.snapshot.definition):
+            statement.compact_later(committed.snapshot.table_path)
+    except Exception as error:
+        _LOG.warning("%s: its indexes could not be built (%s); the commit stands", table_path, error)
+        _LOG.debug("key indexes", exc_info=True)
 
 
 def take_due(table_path: str) -> Mapping[str, set[Partition]]:

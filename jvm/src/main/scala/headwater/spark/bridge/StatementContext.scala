@@ -401,11 +401,18 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
     val loaded = HeadwaterTable.pinned(session, located(wanted.table), wanted.version)
     val inOrder = wanted.tasks.nonEmpty
     val state = TableState.of(loaded).copy(hasDeletionVectors = wanted.listsDeletionVectors)
-    val only = IndexedFiles.of(loaded, live = false).copy(state = state, only = Some(wanted.files), numbersFiles = inOrder)
-    val relation = loaded.relationOver(new HeadwaterFileIndex(only))
-    addPlan(
-      if (inOrder) OrderedFiles.plan(session, relation, wanted.tasks.map(_.toInt), wanted.rowTrackingColumns)
-      else SparkInternals.tracked(relation, wanted.rowTrackingColumns))
+    val numbered = wanted.fileColumn.zip(wanted.rowColumn)
+    val only = IndexedFiles.of(loaded, live = false)
+      .copy(state = state, only = Some(wanted.files), numbersFiles = inOrder || numbered.isDefined)
+    val index = new HeadwaterFileIndex(only)
+    val relation = loaded.relationOver(index)
+    addPlan(numbered match {
+      case Some((file, row)) =>
+        val files = index.in(relation.relation.asInstanceOf[HadoopFsRelation], positionColumn = Some(row))
+        SparkInternals.positioned(relation, files, file, row, Nil)
+      case None if inOrder => OrderedFiles.plan(session, relation, wanted.tasks.map(_.toInt), wanted.rowTrackingColumns)
+      case None => SparkInternals.tracked(relation, wanted.rowTrackingColumns)
+    })
   }
 
   /** Adds a relation that reads the [[StagedFiles]] of a write job. Returns its number as a plan. */

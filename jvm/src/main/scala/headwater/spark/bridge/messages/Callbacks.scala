@@ -135,7 +135,9 @@ final case class FilesOfVersion(
     listsDeletionVectors: Boolean,
     rowTrackingColumns: Seq[String],
     tasks: Seq[Long],
-    files: JsonNode) extends Message
+    files: JsonNode,
+    fileColumn: Option[String],
+    rowColumn: Option[String]) extends Message
 
 object FilesOfVersion {
   implicit val fromJson: FromJson[FilesOfVersion] = FromJson.message(in =>
@@ -145,7 +147,9 @@ object FilesOfVersion {
       in[Boolean]("listsDeletionVectors"),
       in[Seq[String]]("rowTrackingColumns"),
       in[Seq[Long]]("tasks"),
-      in[JsonNode]("files")))
+      in[JsonNode]("files"),
+      in[Option[String]]("fileColumn"),
+      in[Option[String]]("rowColumn")))
 }
 
 final case class ParquetFilesQuestion(plan: Int, expressions: Seq[Int], most: Int) extends Message

@@ -99,7 +99,8 @@ final case class FileListAnswer(
     files: Option[JsonNode],
     arrow: Option[String],
     allFiles: Long,
-    statistics: Option[ScanStatistics]) extends Message
+    statistics: Option[ScanStatistics],
+    index: Option[String]) extends Message
 
 object FileListAnswer {
   implicit val fromJson: FromJson[FileListAnswer] = FromJson.message(in =>
@@ -107,7 +108,8 @@ object FileListAnswer {
       in[Option[JsonNode]]("files"),
       in[Option[String]]("arrow"),
       in[Long]("allFiles"),
-      in[Option[ScanStatistics]]("statistics")))
+      in[Option[ScanStatistics]]("statistics"),
+      in[Option[String]]("index")))
 }
 
 final case class AggregateOutput(group: Option[String] = None, kind: Option[String] = None, column: Option[String] = None) extends Message

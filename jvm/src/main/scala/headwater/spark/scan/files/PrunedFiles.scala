@@ -8,8 +8,9 @@ import com.fasterxml.jackson.databind.JsonNode
  *
  * @param filters what the handler was asked with
  * @param of how many files the table has
+ * @param index the name of the index that chose among them
  */
-final case class PrunedFiles(filters: Set[JsonNode], files: Seq[ListedFile], of: Long) {
+final case class PrunedFiles(filters: Set[JsonNode], files: Seq[ListedFile], of: Long, index: Option[String] = None) {
   val sizeInBytes: Long = files.iterator.map(_.size).sum
 
   /** Whether the handler would drop no other files for a scan under these filters. The scan applies partition filters itself. */

@@ -50,7 +50,8 @@ class HeadwaterFileIndex(val indexed: IndexedFiles) extends FileIndex {
   def mayBePruned: Boolean = !live && (only.isEmpty || indexed.valuesPrune)
 
   /** How many files are left of how many, for people; empty where nothing was pruned. */
-  def shownFiles: String = indexed.pruned.map(found => s"${found.files.size} of ${found.of} files").getOrElse("")
+  def shownFiles: String = indexed.pruned.map(found =>
+    s"${found.files.size} of ${found.of} files${found.index.map(name => s" by index $name").mkString}").getOrElse("")
 
   /**
    * A relation of the table with this index in place of its own, to be read with the columns of the index's version.
@@ -120,7 +121,7 @@ class HeadwaterFileIndex(val indexed: IndexedFiles) extends FileIndex {
     HeadwaterFileIndex.pruned(Seq(new FilesWanted(this, filters))).head._1
 
   /** The index of what is wanted of it, which the handler has listed. */
-  private def leaving(wanted: FilesWanted, listed: Seq[ListedFile], allFiles: Long): HeadwaterFileIndex = {
+  private def leaving(wanted: FilesWanted, listed: Seq[ListedFile], answer: FileListAnswer): HeadwaterFileIndex = {
     val partitions = listed.map(_.partitionValues).distinct
     // A filter may fail for a partition that another one excludes. A scan applies them all, in their order.
     val left = wanted.filters.filter(
@@ -128,7 +129,9 @@ class HeadwaterFileIndex(val indexed: IndexedFiles) extends FileIndex {
       case (values, true) => values
     }.toSet)
     val files = if (left.isEmpty) listed else listed.filter(file => left.forall(_(file.partitionValues)))
-    new HeadwaterFileIndex(indexed.copy(pruned = Some(PrunedFiles(wanted.trees.toSet, files, allFiles)), readBy = None))
+    new HeadwaterFileIndex(indexed.copy(
+      pruned = Some(PrunedFiles(wanted.trees.toSet, files, answer.allFiles, answer.index)),
+      readBy = None))
   }
 
   /** The files to list, each with its number. */
@@ -222,7 +225,7 @@ object HeadwaterFileIndex {
     val lists = new java.util.IdentityHashMap[FileListAnswer, Seq[ListedFile]]()
     wanted.zip(answers).map { case (one, answer) =>
       val listed = lists.computeIfAbsent(answer, FileList.fromAnswer(_, one.index.partitionSchema.length).toSeq)
-      (one.index.leaving(one, listed, answer.allFiles), answer.statistics)
+      (one.index.leaving(one, listed, answer), answer.statistics)
     }
   }
 

@@ -162,10 +162,13 @@ class HeadwaterParquetFileFormat(
     }
 
     /** A reader of a schema with the column for positions: adds positions itself ([[RowIndexBatches]]) where no row is skipped. */
-    def positioned(schema: StructType, position: Int): PartitionedFile => Iterator[InternalRow] = {
-      val positionedBySpark = reader(schema)
+    def positioned(
+        schema: StructType,
+        position: Int,
+        pushed: Seq[Filter] = physicalFilters): PartitionedFile => Iterator[InternalRow] = {
+      val positionedBySpark = reader(schema, pushed)
       // A filter IS NOT NULL hardly ever skips a page.
-      val selective = physicalFilters.filterNot(_.isInstanceOf[IsNotNull])
+      val selective = pushed.filterNot(_.isInstanceOf[IsNotNull])
       if (!batches || selective.nonEmpty) positionedBySpark
       else {
         val withoutPositions = reader(StructType(schema.patch(position, Nil, 1)), selective)
@@ -178,12 +181,15 @@ class HeadwaterParquetFileFormat(
     /** The same as [[positioned]], with late columns. */
     def lateMaterialized(schema: StructType, position: Int, lateColumns: Set[Int]): PartitionedFile => Iterator[InternalRow] = {
       val present = schema.indices.filterNot(lateColumns)
+      // Parquet's reader takes a column that it does not read for one of nulls.
+      val read = present.map(schema(_).name).toSet
+      val pushed = physicalFilters.filter(_.references.forall(read))
       new LateMaterializationReader(
         schema,
         lateColumns,
         late.rowsPerValue,
         position,
-        present = positioned(StructType(present.map(schema)), present.indexOf(position)),
+        present = positioned(StructType(present.map(schema)), present.indexOf(position), pushed),
         whole = positioned(schema, position),
         rebaseMode = new ParquetOptions(options, session.sessionState.conf).datetimeRebaseModeInRead,
         conf = session.sparkContext.broadcast(new SerializableConfiguration(hadoopConf)))

@@ -1,0 +1,141 @@
+"""Which rows of a version may have some keys.
+
+Owns the reading of entries. Promise: for each file that an answer says is covered, the answer has every row with one of
+the keys, and perhaps others. What cannot be read is not covered.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow.parquet as pq
+from pyroaring import BitMap64
+
+from headwater.basics.errors import HeadwaterError
+from headwater.key_index.definition import KeyIndex
+from headwater.key_index.segments import Part, Segment, folder_of, footer_of, open_part, segments
+from headwater.log.snapshot import Snapshot
+from headwater.stores import Store
+
+_LOG = logging.getLogger(__name__)
+_Longs = np.ndarray[Any, np.dtype[np.int64]]
+
+
+class Found(NamedTuple):
+    """An answer.
+
+    :param covered: for each file of the version, whether the index knows all its keys.
+    :param rows: the positions of rows that may have one of the keys, by the file's row in ``snapshot.files``; files
+        that are covered and not in here have none.
+    """
+
+    covered: np.ndarray[Any, np.dtype[np.bool_]]
+    rows: dict[int, BitMap64]
+
+    @property
+    def may_match(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """For each file of the version, whether a row of it may have one of the keys."""
+        mask = ~self.covered
+        mask[list(self.rows)] = True
+        return mask
+
+
+def look_up(
+    snapshot: Snapshot, index: KeyIndex, hashes: Iterable[int], wanted: Any = None, most_bytes: int | None = None
+) -> Found | None:
+    """The rows that may have one of some keys.
+
+    :param hashes: those of the keys.
+    :param wanted: a boolean for each file of the version, whether the answer is of interest; None for all.
+    :param most_bytes: how many bytes of entries may be read.
+    :returns: None if nothing is covered, or if more would be read.
+    """
+    keys = np.unique(np.fromiter(hashes, np.int64))
+    interesting = np.ones(snapshot.num_files, bool) if wanted is None else np.asarray(wanted)
+    store, folder = snapshot.store, folder_of(snapshot.table_path, index.name)
+    answer = Found(np.zeros(snapshot.num_files, bool), {})
+    chosen = list[tuple[Segment, _Longs, list[tuple[Part, list[int]]]]]()
+    cost = 0
+    for segment in sorted(segments(snapshot, index), key=lambda each: -each.manifest.rows):
+        # What another segment answers is not asked again.
+        rows = np.where(segment.files >= 0, segment.files, 0)
+        use = (segment.files >= 0) & interesting[rows] & ~answer.covered[rows]
+        if not use.any():
+            continue
+        try:
+            groups = [(part, _groups(footer_of(store, folder, part), keys)) for part in segment.manifest.parts]
+            cost += sum(_bytes(footer_of(store, folder, part), some) for part, some in groups)
+        except (OSError, ValueError, HeadwaterError) as error:
+            _LOG.warning("%s: not used: %s", segment.info.path, error)
+            continue
+        chosen.append((segment, np.where(use, segment.files, -1), groups))
+        answer.covered[segment.files[use]] = True
+    if not chosen or (most_bytes is not None and cost > most_bytes):
+        return None
+    for segment, files, groups in chosen:
+        try:
+            hits = [_hits(store, folder, part, some, keys) for part, some in groups if some]
+            if any(len(f) and not 0 <= f.min() <= f.max() < len(files) for f, _ in hits):
+                raise ValueError("it has entries of files that its manifest does not name")
+        except (OSError, ValueError, HeadwaterError) as error:
+            _LOG.warning("%s: not used: %s", segment.info.path, error)
+            answer.covered[files[files >= 0]] = False
+            continue
+        for f, r in hits:
+            _add(answer.rows, files[f], r)
+    return answer if answer.covered.any() else None
+
+
+def _groups(footer: pq.FileMetaData, keys: _Longs) -> list[int]:
+    """The row groups of a part that may have some of the hashes."""
+    found = []
+    for number in range(footer.num_row_groups):
+        known = footer.row_group(number).column(0).statistics
+        if known is None or not known.has_min_max:
+            found.append(number)
+            continue
+        at = int(np.searchsorted(keys, known.min))
+        if at < len(keys) and keys[at] <= known.max:
+            found.append(number)
+    return found
+
+
+def _bytes(footer: pq.FileMetaData, groups: Iterable[int]) -> int:
+    return sum(footer.row_group(number).total_byte_size for number in groups)
+
+
+def _hits(store: Store, folder: str, part: Part, groups: list[int], keys: _Longs) -> tuple[_Longs, _Longs]:
+    """File and position of the entries with one of the hashes.
+
+    :raises OSError: the part cannot be read.
+    :raises ValueError: it is damaged.
+    """
+    files, positions = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
+    with open_part(store, folder, part) as opened:
+        for group in groups:
+            h = opened.read_row_group(group, columns=["h"])["h"].to_numpy()
+            first, last = np.searchsorted(h, keys, "left"), np.searchsorted(h, keys, "right")
+            hit = last > first
+            if not hit.any():
+                continue
+            rest = opened.read_row_group(group, columns=["f", "r"])
+            at = np.concatenate([np.arange(a, b) for a, b in zip(first[hit], last[hit], strict=True)])
+            files.append(rest["f"].to_numpy()[at])
+            positions.append(rest["r"].to_numpy()[at])
+    return np.concatenate(files), np.concatenate(positions)
+
+
+def _add(rows: dict[int, BitMap64], files: _Longs, positions: _Longs) -> None:
+    if not len(files):
+        return
+    order = np.argsort(files, kind="stable")
+    files, positions = files[order], positions[order]
+    starts = np.flatnonzero(np.diff(files, prepend=-2))
+    for start, end in zip(starts, [*starts[1:], len(files)], strict=True):
+        if files[start] >= 0:
+            found = BitMap64(positions[start:end].tolist())
+            number = int(files[start])
+            rows[number] = rows[number] | found if number in rows else found

@@ -1,0 +1,78 @@
+"""The rows of the target that may have a key of a MERGE's source, by an index of the table.
+
+Owns reading the hashes of the source's keys. Promise: only a source that is the same whenever it is read is asked: one
+that only reads files, or that is cached for the statement.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from headwater.key_index.definition import KeyIndex, indexes
+from headwater.protocol.types import INTEGERS, DataType, PrimitiveType, parse_type
+from headwater.sql.composing import Alias, Relation, Resolved, every, is_not_null, select
+from headwater.statements.dml.attempt import Attempt
+from headwater.statements.dml.request import Key
+from headwater.statements.files.indexed_rows import IndexedRows, by_keys
+from headwater.statements.files.key_hashes import hash_expression
+
+#: The most keys that are looked up; a source with more is joined with all rows. Chosen, not measured: they cross the
+#: bridge.
+_MOST_KEYS = 200_000
+
+
+def by_source_keys(attempt: Attempt, source: int, files: pa.BooleanArray) -> IndexedRows | None:
+    """The rows that may match; None if no index is used.
+
+    :param source: the number of the relation that the keys' expressions are over.
+    :param files: for each file of the version, whether it may have such rows.
+    """
+    keys = _keys(attempt)
+
+    def hashes(index: KeyIndex) -> Sequence[int] | None:
+        values = [Resolved(keys[column.name].value) for column in index.columns]
+        hashed = Alias(hash_expression(index.columns, values), "h")
+        query = select(
+            hashed,
+            rows=Relation(source),
+            where=every(*map(is_not_null, values)),
+            is_distinct=True,
+            limit=_MOST_KEYS + 1,
+        )
+        found = [row["h"] for row in attempt.statement.query(query.text())]
+        return None if len(found) > _MOST_KEYS else found
+
+    return by_keys(attempt.statement, attempt.snapshot, keys, hashes, files)
+
+
+def index_of_keys(attempt: Attempt) -> KeyIndex | None:
+    """An index over columns that the source has keys for."""
+    keys = _keys(attempt)
+    known = indexes(attempt.snapshot.definition)
+    return next((index for index in known if all(column.name in keys for column in index.columns)), None)
+
+
+def _keys(attempt: Attempt) -> Mapping[str, Key]:
+    """The keys of the source whose values are of the type of their column, by its name. A source that calls Python
+    functions has none: they would run once more for every row.
+    """
+    if attempt.request.message.runs_python:
+        return {}
+    found = {}
+    for key in attempt.request.keys:
+        column = attempt.snapshot.schema.find(key.column)
+        if column is not None and _is_same(parse_type(json.loads(key.type)), column.type):
+            found[column.name] = key
+    return found
+
+
+def _is_same(kind: DataType, other: DataType) -> bool:
+    """Whether equal values of two types have the same hash."""
+    return kind == other or (_is_whole(kind) and _is_whole(other))
+
+
+def _is_whole(kind: DataType) -> bool:
+    return isinstance(kind, PrimitiveType) and kind.name in INTEGERS
