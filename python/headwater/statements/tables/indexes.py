@@ -8,7 +8,6 @@ then: a file that cannot be deleted is only a warning.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 from py4j.protocol import Py4JJavaError
@@ -24,7 +23,7 @@ from headwater.bridge.messages.maintain import (
 )
 from headwater.bridge.statement import Statement
 from headwater.key_index import segments
-from headwater.key_index.definition import Declared, KeyIndex, check, check_number, declared, invalid
+from headwater.key_index.definition import Declared, KeyIndex, check, check_number, declared, indexes, invalid
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.columns import format_name, sql_name
 from headwater.protocol.index_properties import index_name, property_of, property_value
@@ -38,7 +37,6 @@ from headwater.statements.running.opening import open_snapshot
 from headwater.statements.tables.alter_commit import alter
 from headwater.statements.tables.draft import Draft, Operation
 
-_LOG = logging.getLogger(__name__)
 _STRING, _LONG = PrimitiveType("string"), PrimitiveType("long")
 #: What was built: data files and their rows that have new entries, and the bytes of these.
 BUILT_SCHEMA = StructType.of(index=_STRING, files=_LONG, rows=_LONG, bytes=_LONG)
@@ -108,10 +106,7 @@ def drop_index(request: DropIndexRequest, statement: Statement) -> CommitAnswer:
 
     answer = alter(request.table, request.name, statement, remove)
     if found:
-        try:
-            segments.delete_index(open_snapshot(request.table, statement), asked.index.lower())
-        except (OSError, HeadwaterError) as error:
-            _LOG.warning("%s: files of the index %s were not deleted: %s", request.table, asked.index, error)
+        segments.delete_index(open_snapshot(request.table, statement), asked.index.lower())
     return answer
 
 
@@ -124,10 +119,7 @@ def refresh_index(request: RefreshIndexRequest, statement: Statement) -> RowsAns
     snapshot = open_snapshot(request.table, statement)
     check_target(request.table, statement, snapshot)
     name = request.arguments.index
-    if name is None:
-        found = [each.index for each in declared(snapshot.definition) if each.index is not None]
-    else:
-        found = [_counting(snapshot, name, request)]
+    found = indexes(snapshot.definition) if name is None else [_counting(snapshot, name, request)]
     return RowsAnswer(rows=[_built(request, statement, snapshot, index) for index in found])
 
 
@@ -145,8 +137,8 @@ _Request = CreateIndexRequest | RefreshIndexRequest
 
 def _shown(snapshot: Snapshot, each: Declared) -> dict[str, str | int | None]:
     row: dict[str, str | int | None] = {"index": each.name, "columns": each.columns, "problem": each.problem or None}
-    if each.index is not None:
-        covered = segments.coverage(snapshot, each.index)
+    if each.key_index is not None:
+        covered = segments.coverage(snapshot, each.key_index)
         row |= {"coveredFiles": covered.files, "files": covered.all_files}
         row |= {"segments": covered.segments, "bytes": covered.size}
     return row
@@ -201,9 +193,9 @@ def _counting(snapshot: Snapshot, name: str, request: _Request) -> KeyIndex:
     found = _find(snapshot.definition, name)
     if found is None:
         raise _not_found(name, snapshot.definition, request.name)
-    if found.index is None:
+    if found.key_index is None:
         raise invalid(found.name, f"{found.problem}. DROP INDEX removes it")
-    return found.index
+    return found.key_index
 
 
 def _not_found(name: str, definition: TableDefinition, table: str) -> HeadwaterError:
