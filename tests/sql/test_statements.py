@@ -344,6 +344,63 @@ def test_tables_and_schemas_are_marked(word, mark):
 
 
 @pytest.mark.parametrize(
+    ("text", "command", "table", "arguments"),
+    [
+        ("SHOW INDEXES ON t", "show_indexes", "t", {}),
+        ("show index from table a.`b c`;", "show_indexes", "a.`b c`", {}),
+        ("SHOW INDEXES IN table", "show_indexes", "table", {}),
+        ("SHOW INDEXES IN IDENTIFIER(:t)", "show_indexes", "IDENTIFIER(:t)", {}),
+        ("REFRESH INDEX i ON t", "refresh_index", "t", {"index": "i"}),
+        ("refresh index `a-b` on table delta.`/x y`", "refresh_index", "delta.`/x y`", {"index": "a-b"}),
+        ("REFRESH INDEX i ON '/x'", "refresh_index", "'/x'", {"index": "i"}),
+        ("REFRESH INDEX ON t", "refresh_index", "t", {}),
+        ("REFRESH INDEX ON TABLE t", "refresh_index", "t", {}),
+        ("REFRESH INDEX ON on", "refresh_index", "on", {}),
+        ("REFRESH INDEX on ON t", "refresh_index", "t", {"index": "on"}),
+        ("CREATE INDEX i ON '/x' (a)", "create_index", "'/x'", {"index": "i", "columns": [["a"]]}),
+        (
+            "create index if not exists `a-b` on table '/x' (a, `b c`, s.x);",
+            "create_index",
+            "'/x'",
+            {"index": "a-b", "columns": [["a"], ["b c"], ["s", "x"]], "ifNotExists": True},
+        ),
+        ("CREATE INDEX on ON '/x' (a)", "create_index", "'/x'", {"index": "on", "columns": [["a"]]}),
+        ("DROP INDEX i ON '/x'", "drop_index", "'/x'", {"index": "i"}),
+        ("drop index if exists i on table '/x'", "drop_index", "'/x'", {"index": "i", "ifExists": True}),
+    ],
+)
+def test_statements_of_indexes(text, command, table, arguments):
+    found = parsed(text)
+    assert (found["command"], found["table"], found["arguments"]) == (command, table, arguments)
+    assert found["mayCommit"] == (command in ("create_index", "drop_index"))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("SHOW INDEXES", "SHOW INDEXES {ON"),
+        ("SHOW INDEXES ON t LIKE 'a'", "SHOW INDEXES {ON"),
+        ("REFRESH INDEX i", "REFRESH INDEX [name]"),
+        ("REFRESH INDEX i ON t WHERE a = 1", "REFRESH INDEX [name]"),
+        ("CREATE INDEX i ON '/x'", "CREATE INDEX [IF NOT EXISTS]"),
+        ("CREATE INDEX i ON '/x' ()", "CREATE INDEX [IF NOT EXISTS]"),
+        ("CREATE INDEX i ON '/x' (a", "CREATE INDEX [IF NOT EXISTS]"),
+        ("CREATE INDEX i ON '/x' (a) OPTIONS ('b' = 'c')", "CREATE INDEX [IF NOT EXISTS]"),
+        ("CREATE INDEX i ON '/x' USING b (a)", "CREATE INDEX [IF NOT EXISTS]"),
+        ("DROP INDEX i ON '/x' CASCADE", "is not a table name"),
+    ],
+)
+def test_statements_of_indexes_say_how_they_are_written(text, says):
+    with pytest.raises(HeadwaterError, match=re.escape(says)):
+        parsed(text)
+
+
+@pytest.mark.parametrize("text", ["CREATE INDEX i ON t (a)", "CREATE INDEX i ON t", "DROP INDEX i ON delta.`/x`"])
+def test_what_spark_parses_of_indexes_is_left_to_it(text):
+    assert parsed(text) is None
+
+
+@pytest.mark.parametrize(
     "text",
     ["VACUUM t FULL LITE", "VACUUM t RETAIN HOURS", "VACUUM t RETAIN 3", "VACUUM t DRY RUN DRY RUN", "VACUUM TABLE t"],
 )

@@ -22,6 +22,7 @@ from headwater.protocol.actions import DomainMetadata, Metadata, Protocol
 from headwater.protocol.clustering import FEATURES as CLUSTERING_FEATURES
 from headwater.protocol.clustering import clustering_domain
 from headwater.protocol.columns import Path
+from headwater.protocol.index_properties import without_lost_indexes
 from headwater.protocol.indexed_columns import check_statistics_columns, with_possible_statistics_columns
 from headwater.protocol.row_tracking import with_column_names
 from headwater.protocol.table_definition import TableDefinition
@@ -140,6 +141,10 @@ def _keep_what_the_log_has(making: Making) -> None:
 
 def _leave_lost_statistics_out(making: Making) -> None:
     making.configuration = with_possible_statistics_columns(*making.columns)
+
+
+def _leave_lost_indexes_out(making: Making) -> None:
+    making.configuration = without_lost_indexes(making.schema, making.configuration)
 
 
 # Ids, physical names and marks
@@ -277,6 +282,7 @@ RULES = (
     Rule(_name_hidden_columns, _NEW | Way.CONFIGURE),
     Rule(_keep_what_the_log_has, Way.REPLACE | _COPIES),
     Rule(_leave_lost_statistics_out, Way.OVERWRITE),
+    Rule(_leave_lost_indexes_out, Way.OVERWRITE),
     Rule(_check_mode, Way.CONFIGURE),
     Rule(_keep_keys, Way.SAVE | Way.OVERWRITE),
     Rule(_keep_ids, Way.SAVE | Way.OVERWRITE),

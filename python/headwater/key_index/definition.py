@@ -1,20 +1,23 @@
 """Which indexes a table has.
 
-Owns the table properties ``headwater.index.<name>.columns``: one for each index, a list of column names separated by
-commas. The protocol has no such property, and other writers keep properties that they do not know. Promise: an index
-whose columns are gone or have types that cannot be indexed does not count; it keeps nobody from using the table.
+Owns the way from the table properties ``headwater.index.<name>.columns`` (:mod:`headwater.protocol.index_properties`)
+to indexes: one for each property, a list of column names separated by commas. The protocol has no such property, and
+other writers keep properties that they do not know. Promise: an index whose columns are gone or have types that cannot
+be indexed does not count; it keeps nobody from using the table.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from headwater.basics.errors import HeadwaterError
 from headwater.key_index.hashing import kind_of
 from headwater.protocol.columns import format_name, parse_name_list
-from headwater.protocol.properties import INDEX_COLUMNS, INDEX_PREFIX
+from headwater.protocol.index_properties import index_name, property_of
+from headwater.protocol.properties import INDEX_PREFIX
 from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import StructField
 
@@ -22,6 +25,8 @@ from headwater.protocol.types import StructField
 _NAME = re.compile(r"[a-z0-9_][a-z0-9_-]{0,63}")
 #: The most columns of an index.
 MOST_COLUMNS = 16
+#: The most indexes of a table: each makes every build read the files once more.
+MOST_INDEXES = 8
 
 
 class KeyIndex(NamedTuple):
@@ -50,7 +55,8 @@ class KeyIndex(NamedTuple):
         return ", ".join(format_name((column.name,)) for column in self.columns)
 
 
-class Declared(NamedTuple):
+@dataclass(frozen=True)
+class Declared:
     """An index as the properties have it.
 
     :param columns: the text of its columns.
@@ -81,24 +87,6 @@ def declared(definition: TableDefinition) -> list[Declared]:
         except HeadwaterError as error:
             found.append(Declared(name, text, None, error.parameters.get("reason", error.condition)))
     return found
-
-
-def index_name(key: str) -> str | None:
-    """The name of the index that a property declares, in lower case; None for any other property."""
-    folded = key.lower()
-    if not folded.startswith(INDEX_PREFIX) or not folded.endswith(INDEX_COLUMNS):
-        return None
-    return folded[len(INDEX_PREFIX) : -len(INDEX_COLUMNS)] or None
-
-
-def property_of(name: str) -> str:
-    """The property that declares an index."""
-    return f"{INDEX_PREFIX}{name.lower()}{INDEX_COLUMNS}"
-
-
-def property_value(columns: Sequence[str]) -> str:
-    """The value of the property for top-level columns."""
-    return ", ".join(format_name((column,)) for column in columns)
 
 
 def parse_columns(name: str, text: str) -> list[str]:
@@ -151,26 +139,33 @@ def check(definition: TableDefinition, name: str, columns: Sequence[str]) -> Key
     return KeyIndex(folded, tuple(fields))
 
 
-def following_indexes(configuration: Mapping[str, str], renamed: Mapping[str, str | None]) -> dict[str, str]:
-    """The properties after columns were renamed or dropped: an index follows a rename, and goes with its column.
+def check_given(definition: TableDefinition, given: Mapping[str, str]) -> None:
+    """Refuse properties of indexes that a statement gives a table and that it cannot have.
 
-    :param renamed: new names by old ones, in lower case; None for a column that is dropped.
+    :param definition: with these properties.
+    :param given: the properties of the statement, each of them under its one spelling.
+    :raises HeadwaterError: ``HEADWATER_INVALID_INDEX``.
     """
-    changed = dict(configuration)
-    for key, text in configuration.items():
+    for key, text in given.items():
+        if not key.lower().startswith(INDEX_PREFIX):
+            continue
         name = index_name(key)
         if name is None:
-            continue
-        try:
-            columns = parse_columns(name, text)
-        except HeadwaterError:
-            continue
-        now = [renamed.get(column.lower(), column) for column in columns]
-        if None in now:
-            del changed[key]
-        elif now != columns:
-            changed[key] = property_value([column for column in now if column is not None])
-    return changed
+            what = key[len(INDEX_PREFIX) :]
+            raise invalid(what, f"'{key}' is no property of an index; its property is '{property_of('<name>')}'")
+        check(definition, name, parse_columns(name, text))
+        check_number(definition, name)
+
+
+def check_number(definition: TableDefinition, name: str) -> None:
+    """Refuse one index too many.
+
+    :param definition: with the index of the name.
+    :raises HeadwaterError: ``HEADWATER_INVALID_INDEX``.
+    """
+    others = [each.name for each in declared(definition)]
+    if len(others) > MOST_INDEXES:
+        raise invalid(name, f"A table has at most {MOST_INDEXES} indexes. Drop one that no query needs")
 
 
 def invalid(name: str, reason: str) -> HeadwaterError:

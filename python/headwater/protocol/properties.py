@@ -400,13 +400,16 @@ _OPEN_PREFIXES = (CONSTRAINT_PREFIX, FEATURE_PREFIX, UNIVERSAL_CONFIG_PREFIX)
 
 
 def canonical_name(name: str, *, allow_arbitrary: bool = False) -> str:
-    """A property's one spelling; names without the ``delta.`` prefix are the user's own and stay as they are.
+    """A property's one spelling; names without the ``delta.`` prefix are the user's own and stay as they are, but for
+    those of indexes, which are in lower case.
 
     :raises HeadwaterError: ``DELTA_UNKNOWN_CONFIGURATION`` for an unknown ``delta.`` name unless ``allow_arbitrary``.
     """
     folded = name.lower()
     if folded in _BY_FOLDED_NAME:
         return _BY_FOLDED_NAME[folded]
+    if folded.startswith(INDEX_PREFIX):
+        return folded
     if not folded.startswith(PREFIX):
         return name
     for prefix in _OPEN_PREFIXES:

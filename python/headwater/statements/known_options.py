@@ -173,8 +173,8 @@ def markdown() -> str:
         "such name gets one warning in the log. Names with a dot are settings of a file system (`fs.s3a.endpoint`), of "
         "Parquet (`parquet.block.size`) or of another layer, and are always accepted.",
         "",
-        "Options `delta.*`, `headwater.expect.*` and `headwater.quarantine` of a writer are [table "
-        "properties](properties.md) of the table that it creates, as in "
+        "Options `delta.*`, `headwater.expect.*`, `headwater.index.*` and `headwater.quarantine` of a writer are "
+        "[table properties](properties.md) of the table that it creates, as in "
         "`TBLPROPERTIES`. If the table exists, they have no effect, and the log has a warning: to change a property, "
         "use `ALTER TABLE … SET TBLPROPERTIES`.",
         "",

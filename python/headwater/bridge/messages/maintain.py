@@ -1,5 +1,5 @@
-"""Messages of maintenance statements: OPTIMIZE, REORG, GENERATE, ANALYZE, RESTORE, VACUUM, FSCK REPAIR TABLE, DESCRIBE
-HEALTH, MAINTAIN TABLE and ALTER TABLE … PREDICTIVE OPTIMIZATION.
+"""Messages of maintenance statements: OPTIMIZE, REORG, GENERATE, ANALYZE, RESTORE, VACUUM, FSCK REPAIR TABLE, indexes,
+DESCRIBE HEALTH, MAINTAIN TABLE and ALTER TABLE … PREDICTIVE OPTIMIZATION.
 """
 
 from __future__ import annotations
@@ -156,6 +156,63 @@ class FsckRequest(ParsedChangeRequest, kw_only=True):
     """FSCK REPAIR TABLE."""
 
     arguments: FsckArguments
+
+
+class CreateIndexArguments(PassedOn, kw_only=True):
+    """What CREATE INDEX is asked beside its table.
+
+    :param index: its name.
+    :param columns: the paths of its columns.
+    :param kind: of USING; empty if the statement says none.
+    :param has_options: whether it has OPTIONS, of the index or of a column.
+    """
+
+    index: str
+    columns: list[list[str]]
+    if_not_exists: bool = False
+    kind: str = ""
+    has_options: bool = False
+
+
+class CreateIndexRequest(ParsedChangeRequest, kw_only=True):
+    """CREATE INDEX."""
+
+    arguments: CreateIndexArguments
+
+
+class DropIndexArguments(PassedOn, kw_only=True):
+    """What DROP INDEX is asked beside its table: the name of an index."""
+
+    index: str
+    if_exists: bool = False
+
+
+class DropIndexRequest(ParsedChangeRequest, kw_only=True):
+    """DROP INDEX."""
+
+    arguments: DropIndexArguments
+
+
+class RefreshIndexArguments(PassedOn, kw_only=True):
+    """What REFRESH INDEX is asked beside its table: the name of an index; None for all."""
+
+    index: str | None = None
+
+
+class RefreshIndexRequest(ParsedStatementRequest, kw_only=True):
+    """REFRESH INDEX."""
+
+    arguments: RefreshIndexArguments
+
+
+class ShowIndexesArguments(PassedOn, kw_only=True):
+    """What SHOW INDEXES is asked beside its table: nothing."""
+
+
+class ShowIndexesRequest(ParsedStatementRequest, kw_only=True):
+    """SHOW INDEXES."""
+
+    arguments: ShowIndexesArguments
 
 
 class MaintainArguments(PassedOn, kw_only=True):

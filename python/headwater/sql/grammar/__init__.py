@@ -19,6 +19,7 @@ from headwater.sql.grammar import (
     describe,
     fsck,
     generate,
+    indexes,
     maintain,
     optimize,
     reorg,
@@ -58,6 +59,7 @@ GRAMMARS: Mapping[str, Grammar] = {
     "clone": Grammar(clone.parse),
     "vacuum": Grammar(vacuum.parse),
     "fsck": Grammar(fsck.parse),
+    "indexes": Grammar(indexes.parse),
     "maintain": Grammar(maintain.parse),
     "constraints": Grammar(alter.parse_constraints, until=WITH_CONSTRAINTS),
 }

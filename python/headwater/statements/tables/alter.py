@@ -28,6 +28,7 @@ from headwater.bridge.messages.define import (
 )
 from headwater.bridge.statement import Statement
 from headwater.definition.changes import changed, unmapped
+from headwater.key_index.definition import check_given
 from headwater.protocol import properties
 from headwater.protocol.clustering import FEATURES as CLUSTERING_FEATURES
 from headwater.protocol.properties import (
@@ -195,6 +196,7 @@ def set_properties(changes: Sequence[SetProperty], draft: Draft) -> Operation:
     check_retention(properties, {**before.configuration, **properties})
     notices.of_properties(properties, draft.snapshot.table_path)
     draft.set_configuration({**draft.metadata.configuration, **properties})
+    check_given(draft.definition, properties)
     if TAKES_QUARANTINED.name in properties:
         check_takes_all(draft.metadata.configuration)
     comment = {"comment": draft.metadata.description} if draft.metadata.description != before.description else {}

@@ -38,6 +38,7 @@ from headwater.protocol.columns import (
     type_at,
 )
 from headwater.protocol.features import supports
+from headwater.protocol.index_properties import following_indexes
 from headwater.protocol.indexed_columns import following_statistics_columns
 from headwater.protocol.types import DataType, StructField, StructType, parse_type
 from headwater.schema.checks import check_reserved_names
@@ -133,7 +134,7 @@ def _rename_columns(changes: Sequence[RenameColumn], draft: Draft) -> Operation:
     schema = rename_column(with_declared(draft.schema), path, name)
     partition_columns = [follow_rename((column,), path, name)[0] for column in draft.metadata.partition_columns]
     draft.definition = changed(draft.definition, partition_columns=tuple(partition_columns))
-    _follow_in_statistics_columns(draft, lambda column: follow_rename(column, path, name))
+    _follow_in_properties(draft, lambda column: follow_rename(column, path, name))
     _set_schema(draft, schema)
     renamed = {"oldColumnPath": format_name(path), "newColumnPath": format_name((*path[:-1], name))}
     return Operation("RENAME COLUMN", renamed)
@@ -248,15 +249,15 @@ def _prepare_drop(draft: Draft, paths: Sequence[Path], schema: StructType) -> No
         raise last_column(paths[-1])
     refuse_keys(keys(draft.definition), [path[0] for path in paths if len(path) == 1], "drop", draft.name)
     _refuse_dependents(draft, paths, "drop")
-    _follow_in_statistics_columns(draft, lambda column: None if _within_any(column, paths) else column)
+    _follow_in_properties(draft, lambda column: None if _within_any(column, paths) else column)
 
 
 def _within_any(path: Sequence[str], columns: Sequence[Path]) -> bool:
     return any(is_within(path, column) for column in columns)
 
 
-def _follow_in_statistics_columns(draft: Draft, follow: Callable[[Path], Path | None]) -> None:
-    configuration = following_statistics_columns(draft.metadata.configuration, follow)
+def _follow_in_properties(draft: Draft, follow: Callable[[Path], Path | None]) -> None:
+    configuration = following_indexes(following_statistics_columns(draft.metadata.configuration, follow), follow)
     draft.definition = changed(draft.definition, configuration=configuration)
 
 

@@ -15,12 +15,14 @@ from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.define import CreateTableRequest
 from headwater.bridge.statement import Statement
 from headwater.definition.changes import Declared, begun, changed
+from headwater.key_index.definition import check_given
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.clustering import FEATURES as CLUSTERING_FEATURES
 from headwater.protocol.column_metadata import GENERATION_EXPRESSION, IDENTITY_HIGH_WATER_MARK
 from headwater.protocol.columns import Path, find_path, map_fields, parse_name_list, quote
 from headwater.protocol.features import CATALOG_MANAGED, WRITER_VERSION_WITH_FEATURES, supported_features
+from headwater.protocol.index_properties import without_lost_indexes
 from headwater.protocol.indexed_columns import with_possible_statistics_columns
 from headwater.protocol.properties import (
     PROPERTIES,
@@ -103,6 +105,7 @@ def define(
         if request.partitioning and error.condition in _OF_CATALOGS:
             raise HeadwaterError(_OF_CATALOGS[error.condition], error.parameters) from None
         raise
+    check_given(made, for_new_table(request.properties, {}, allow_arbitrary=True))
     _check_expressions(statement, made)
     made = copy_state.continued(made, replaced, is_same=is_same)
     return _with_expectations(made, expected, location, statement)
@@ -198,7 +201,7 @@ def _configuration(
 ) -> dict[str, str]:
     if request.save_mode is not None and replaced is not None:
         kept = with_possible_statistics_columns(schema, partition_columns, replaced.metadata.configuration)
-        return {**kept, **for_new_table(request.properties, {})}
+        return {**without_lost_indexes(schema, kept), **for_new_table(request.properties, {})}
     configuration = for_new_table(request.properties, statement.confs, allow_arbitrary=ALLOWS_ARBITRARY.of(statement))
     check_retention(configuration, configuration)
     notices.of_properties(configuration, request.table)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from headwater.basics.warn_once import warn_once
 from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
-from headwater.protocol.properties import EXPECT_PREFIX, PREFIX, TAKES_QUARANTINED, normalize
+from headwater.protocol.properties import EXPECT_PREFIX, INDEX_PREFIX, PREFIX, TAKES_QUARANTINED, normalize
 from headwater.statements.known_options import check_options
 from headwater.statements.settings import ALLOWS_ARBITRARY
 
@@ -34,7 +34,7 @@ def properties_in(given: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def _is_property(folded: str) -> bool:
-    return folded.startswith((PREFIX, EXPECT_PREFIX)) or folded == TAKES_QUARANTINED.name.lower()
+    return folded.startswith((PREFIX, EXPECT_PREFIX, INDEX_PREFIX)) or folded == TAKES_QUARANTINED.name.lower()
 
 
 def ignore_properties(given: Mapping[str, str | None], snapshot: Snapshot, statement: Statement) -> None:

@@ -1,7 +1,7 @@
 package headwater.spark.statements
 
 import headwater.spark.{HeadwaterCatalog, HeadwaterException}
-import headwater.spark.bridge.{Bridge, SchemaText}
+import headwater.spark.bridge.{Bridge, Json, SchemaText}
 import headwater.spark.bridge.messages.{
   AddConstraint, AlterTableRequest, CopyColumnsRequest, DescribeOtherDetailRequest, ParsedChangeRequest
 }
@@ -16,8 +16,8 @@ import org.apache.spark.sql.catalyst.analysis.{
 }
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTableType, CatalogUtils}
 import org.apache.spark.sql.catalyst.expressions.Literal
-import org.apache.spark.sql.catalyst.plans.logical.{AnalyzeColumn, AnalyzeTable, InsertIntoDir, LogicalPlan, ShowColumns}
-import org.apache.spark.sql.catalyst.plans.logical.{ShowCreateTable, ShowPartitions, SubqueryAlias, TruncatePartition, View}
+import org.apache.spark.sql.catalyst.plans.logical.{AnalyzeColumn, AnalyzeTable, CreateIndex, DropIndex, InsertIntoDir, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.{ShowColumns, ShowCreateTable, ShowPartitions, SubqueryAlias, TruncatePartition, View}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.QuotingUtils
@@ -108,6 +108,14 @@ case class ResolveHeadwaterCommands(session: SparkSession) extends Rule[LogicalP
     case ChangeShim.AddedCheck(SubqueryAlias(_, view: View), _) =>
       // Spark has no error of its own for it.
       throw SparkInternals.notATable(view, "ALTER TABLE ... ADD CONSTRAINT")
+    case CreateIndex(Delta(_, table), index, kind, ifNotExists, columns, options) =>
+      changed("create_index", table, BuiltIndex)(
+        "index" -> index,
+        "columns" -> columns.map(_._1.name),
+        "ifNotExists" -> ifNotExists,
+        "kind" -> kind,
+        "hasOptions" -> (options.nonEmpty || columns.exists(_._2.nonEmpty)))
+    case DropIndex(Delta(_, table), index, ifExists) => changed("drop_index", table, new StructType)("index" -> index, "ifExists" -> ifExists)
     case AnalyzeTable(Delta(_, table), partition, noScan) if partition.isEmpty =>
       AnalyzeTableCommand(table, entry(table, "ANALYZE TABLE"), noScan, columns = Some(Nil))
     case AnalyzeColumn(Delta(_, table), columns, _) =>
@@ -125,6 +133,15 @@ case class ResolveHeadwaterCommands(session: SparkSession) extends Rule[LogicalP
       SavedOver.refuse(session, command)
       command
   }
+
+  /** A statement that Spark parses and the handler runs like one of its own grammar, with the rows that it has there. */
+  private def changed(command: String, table: HeadwaterTable, rows: StructType)(arguments: (String, Any)*): HeadwaterChangeCommand = {
+    table.requireLatest()
+    HeadwaterChangeCommand(ParsedChangeRequest(table.path, table.name(), Json.node(arguments.toMap))(command), table, rows)
+  }
+
+  /** The rows of CREATE INDEX, as the handler declares them for its own grammar. */
+  private def BuiltIndex: StructType = StructType.fromDDL("index STRING, files BIGINT, rows BIGINT, bytes BIGINT")
 
   private def cloned(source: LogicalPlan): ClonedSource = source match {
     case Delta(_, table) => ClonedSource.of(table)
