@@ -7,7 +7,8 @@ number of the data file in the manifest; ``r``, the position of the row in it.
 
 A manifest is JSON, followed by its CRC-32 on a line of its own. It names the table's id, the columns by their physical
 names, their kinds, the data files by path and size as the log has them, and the parts, each with its size and the
-CRC-32 of its footer; pages have checksums of their own. So no damage goes unnoticed.
+CRC-32 of its footer and of each column of each row group. So no damage goes unnoticed: the checksums of Parquet's
+pages leave out their headers.
 
 Promises: names are unique, so nothing is replaced; a name in a manifest never leads out of the folder; parts without a
 manifest are of a build that runs or was cut off, and :func:`delete_unneeded` deletes them after a day.
@@ -15,6 +16,8 @@ manifest are of a build that runs or was cut off, and :func:`delete_unneeded` de
 
 from __future__ import annotations
 
+import bisect
+import io
 import logging
 import re
 import uuid
@@ -33,6 +36,7 @@ from headwater.basics.recent import Recent
 from headwater.key_index.definition import KeyIndex
 from headwater.log.snapshot import Snapshot
 from headwater.stores import FileInfo, Store
+from headwater.stores.interface import in_parallel
 
 _LOG = logging.getLogger(__name__)
 
@@ -59,6 +63,7 @@ class Part(msgspec.Struct, frozen=True):
     """A Parquet file of a segment.
 
     :param footer: the CRC-32 of the footer and its length, of ``footer_size`` bytes at the end of the file.
+    :param chunks: those of the columns of its row groups, one row group after the other.
     """
 
     name: str
@@ -66,6 +71,7 @@ class Part(msgspec.Struct, frozen=True):
     rows: int
     footer_size: int
     footer: int
+    chunks: list[int]
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -221,7 +227,7 @@ def put_segment(
     """
     manifest = Manifest(_FORMAT, table, index.physical_names, index.kinds, [(p, s) for p, s in files], list(parts))
     text = msgspec.json.encode(manifest)
-    store.put(f"{folder}/{uuid.uuid4().hex}{_MANIFEST}", text + b"\n" + _checksum(text))
+    store.put_many({f"{folder}/{uuid.uuid4().hex}{_MANIFEST}": text + b"\n" + _checksum(text)})
 
 
 # -- Parts -------------------------------------------------------------------------------------------------------------
@@ -233,11 +239,13 @@ def described(store: Store, folder: str, name: str, size: int) -> Part:
     :raises OSError: it cannot be read.
     :raises ValueError: it is no Parquet file.
     """
-    end = store.read_range(f"{folder}/{name}", size - _FOOTER_END, _FOOTER_END)
+    path = f"{folder}/{name}"
+    end = store.read_range(path, size - _FOOTER_END, _FOOTER_END)
     footer_size = int.from_bytes(end[:4], "little") + _FOOTER_END
-    footer = store.read_range(f"{folder}/{name}", size - footer_size, footer_size)
+    footer = store.read_range(path, size - footer_size, footer_size)
     metadata = _parsed(footer)
-    return Part(name, size, metadata.num_rows, footer_size, zlib.crc32(footer))
+    found = in_parallel(lambda chunk: zlib.crc32(store.read_range(path, *chunk)), _chunks(metadata))
+    return Part(name, size, metadata.num_rows, footer_size, zlib.crc32(footer), found)
 
 
 def _parsed(footer: bytes) -> pq.FileMetaData:
@@ -245,6 +253,17 @@ def _parsed(footer: bytes) -> pq.FileMetaData:
         return pq.read_metadata(pa.BufferReader(footer))
     except (OSError, pa.ArrowException) as error:
         raise ValueError(f"its footer cannot be read: {error}") from None
+
+
+def _chunks(metadata: pq.FileMetaData) -> list[tuple[int, int]]:
+    """Where the columns of the row groups are in their file: offset and length of each."""
+    found = []
+    for group in range(metadata.num_row_groups):
+        for number in range(metadata.num_columns):
+            column = metadata.row_group(group).column(number)
+            start = column.dictionary_page_offset if column.has_dictionary_page else column.data_page_offset
+            found.append((start, column.total_compressed_size))
+    return found
 
 
 def footer_of(store: Store, folder: str, part: Part) -> pq.FileMetaData:
@@ -263,15 +282,55 @@ def footer_of(store: Store, folder: str, part: Part) -> pq.FileMetaData:
 
 
 def open_part(store: Store, folder: str, part: Part) -> pq.ParquetFile:
-    """A part, to be read with checks of its checksums.
+    """A part, whose checksums are checked as it is read.
 
     :raises OSError: it cannot be read.
     :raises ValueError: it is damaged.
     """
     metadata = footer_of(store, folder, part)
-    return pq.ParquetFile(
-        store.open_input(f"{folder}/{part.name}"), metadata=metadata, page_checksum_verification=True, pre_buffer=True
-    )
+    return pq.ParquetFile(_Checked(store, f"{folder}/{part.name}", part, metadata), metadata=metadata)
+
+
+class _Checked(io.RawIOBase):
+    """A part as a file that is read a column of a row group at a time, each compared with its checksum."""
+
+    def __init__(self, store: Store, path: str, part: Part, metadata: pq.FileMetaData) -> None:
+        super().__init__()
+        self._store, self._path, self._part, self._at = store, path, part, 0
+        self._chunks = _chunks(metadata)
+        if len(self._chunks) != len(part.chunks):
+            raise ValueError(f"{path}: it has not as many columns as it has checksums")
+        self._starts = [start for start, _ in self._chunks]
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._part.size}[whence]
+        self._at = base + offset
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        found = bytearray()
+        # Columns that lie side by side may be asked for together.
+        while len(found) < size:
+            number = bisect.bisect_right(self._starts, self._at) - 1
+            start, length = self._chunks[number] if number >= 0 else (0, 0)
+            if not start <= self._at < start + length:
+                raise ValueError(f"{self._path}: its pages are not where its footer says")
+            chunk = self._store.read_range(self._path, start, length)
+            if len(chunk) != length or zlib.crc32(chunk) != self._part.chunks[number]:
+                raise ValueError(f"{self._path}: a checksum does not match")
+            some = chunk[self._at - start : self._at - start + size - len(found)]
+            self._at += len(some)
+            found += some
+        return bytes(found)
 
 
 # -- Upkeep ------------------------------------------------------------------------------------------------------------
@@ -335,12 +394,13 @@ def write_part(store: Store, folder: str, h: Any, f: Any, r: Any) -> Part:
         use_dictionary=False,
         compression="none",
         column_encoding=dict.fromkeys(PART_SCHEMA.names, "DELTA_BINARY_PACKED"),
-        write_page_checksum=True,
     )
     data, name = sink.getvalue().to_pybytes(), f"{uuid.uuid4().hex}.parquet"
-    store.put(f"{folder}/{name}", data)
+    store.put_many({f"{folder}/{name}": data})
     footer_size = int.from_bytes(data[-_FOOTER_END:-4], "little") + _FOOTER_END
-    return Part(name, len(data), table.num_rows, footer_size, zlib.crc32(data[-footer_size:]))
+    footer = data[-footer_size:]
+    chunks = [zlib.crc32(data[start : start + length]) for start, length in _chunks(_parsed(footer))]
+    return Part(name, len(data), table.num_rows, footer_size, zlib.crc32(footer), chunks)
 
 
 def _without_merged(found: Sequence[Segment]) -> list[Segment]:

@@ -51,7 +51,6 @@ _OPTIONS = {
     "parquet.writer.version": "PARQUET_2_0",  # whose numbers are stored as differences
     "parquet.enable.dictionary": "false",
     "parquet.block.size": str(ROW_GROUP_BYTES),
-    "parquet.page.write-checksum.enabled": "true",
 }
 
 

@@ -141,8 +141,8 @@ def compact_if_due(statement: Statement, table_path: str, committed: Committed, 
 
 
 def index_if_due(statement: Statement, table_path: str, committed: Committed) -> None:
-    """Have the key indexes of a table built in the background, after a commit that added files; by the same call. Raises
-    nothing: the commit stands.
+    """Have the key indexes of a table built in the background, by the same call, after a commit that added files.
+    Raises nothing: the commit stands.
     """
     try:
         if indexes(committed.snapshot.definition):

@@ -1,0 +1,249 @@
+"""The files of an index, without Spark: what a lookup says of random entries, whatever becomes of the files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from headwater.basics import clock
+from headwater.key_index import segments
+from headwater.key_index.definition import KeyIndex, indexes
+from headwater.key_index.hashing import hash_of
+from headwater.key_index.lookup import look_up
+from headwater.log.snapshot import Snapshot, load_snapshot
+from headwater.stores import LocalStore
+from support.commits import write_commit
+
+_STORE = LocalStore()
+
+
+class Indexed:
+    """A table of files with random keys, of which some have entries; and the truth.
+
+    :param keys: by file, the key of each row; None for a null.
+    """
+
+    def __init__(self, path: Path, random: Random, files: int) -> None:
+        self.path, self.random = str(path), random
+        self.keys = [[random.choice([None, *range(200)]) for _ in range(random.randrange(60))] for _ in range(files)]
+        adds = [
+            {
+                "add": {
+                    "path": f"{n}.parquet",
+                    "size": 100 + n,
+                    "modificationTime": 1,
+                    "partitionValues": {},
+                    "dataChange": True,
+                }
+            }
+            for n in range(files)
+        ]
+        write_commit(self.path, 0, {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, metadata(), *adds)
+
+    def snapshot(self) -> Snapshot:
+        return load_snapshot(self.path, _STORE)
+
+    def index(self) -> KeyIndex:
+        (found,) = indexes(self.snapshot().definition)
+        return found
+
+    @property
+    def folder(self) -> str:
+        return segments.folder_of(self.path, "by_k")
+
+    def put(
+        self, files: Sequence[int], parts: int = 1, table: str = "of-this-table", index: KeyIndex | None = None
+    ) -> None:
+        """A segment of some files, in so many parts."""
+        index = index or self.index()
+        entries = [
+            (hash_of(["integer"], [key]), number, row)
+            for number, file in enumerate(files)
+            for row, key in enumerate(self.keys[file])
+            if key is not None
+        ]
+        self.random.shuffle(entries)
+        written = []
+        for part in range(parts):
+            some = sorted(entries[part::parts])
+            columns = [np.array([entry[i] for entry in some], np.int64) for i in range(3)]
+            written.append(
+                segments.write_part(_STORE, self.folder, columns[0], columns[1].astype(np.int32), columns[2])
+            )
+        covering = [(f"{file}.parquet", 100 + file) for file in files]
+        segments.put_segment(_STORE, self.folder, table, index, covering, written)
+
+    def check(self, keys: Sequence[int]) -> set[int]:
+        """That a lookup leaves out no row; the files that it knows."""
+        snapshot = self.snapshot()
+        names = snapshot.select(("path",))["path"].to_pylist()
+        found = look_up(snapshot, self.index(), [h for key in keys if (h := hash_of(["integer"], [key])) is not None])
+        if found is None:
+            return set()
+        known = set()
+        for at, name in enumerate(names):
+            file = int(name.partition(".")[0])
+            true = {row for row, key in enumerate(self.keys[file]) if key in keys}
+            if found.covered[at]:
+                known.add(file)
+                assert set(found.rows.get(at, ())) == true
+                assert bool(found.may_match[at]) == bool(true)
+            else:
+                assert found.may_match[at]
+        return known
+
+
+def added(path: str, size: int) -> dict[str, object]:
+    return {"add": {"path": path, "size": size, "modificationTime": 1, "partitionValues": {}, "dataChange": True}}
+
+
+def metadata(**changed: object) -> dict[str, object]:
+    schema = '{"type":"struct","fields":[{"name":"k","type":"integer","nullable":true,"metadata":{}}]}'
+    configuration = {"headwater.index.by_k.columns": "k"}
+    given = {"id": "of-this-table", "format": {"provider": "parquet", "options": {}}, "schemaString": schema}
+    return {"metaData": {**given, "partitionColumns": [], "configuration": configuration, **changed}}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_lookup_finds_every_row_of_the_files_that_it_knows(tmp_path: Path, seed: int) -> None:
+    random = Random(seed)
+    table = Indexed(tmp_path / "t", random, random.randrange(1, 12))
+    files = list(range(len(table.keys)))
+    put = set[int]()
+    for _ in range(random.randrange(1, 5)):
+        some = random.sample(files, random.randrange(1, len(files) + 1))
+        table.put(some, random.randrange(1, 4))
+        put |= set(some)
+    for _ in range(5):
+        assert table.check(random.sample(range(220), random.randrange(1, 60))) == put
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_damaged_and_missing_files_leave_out_no_row(tmp_path: Path, seed: int) -> None:
+    random = Random(seed)
+    table = Indexed(tmp_path / "t", random, 6)
+    table.put([0, 1, 2, 3], 2)
+    table.put([3, 4, 5])
+    whole = table.check(range(220))
+    for _ in range(8):
+        path = Path(table.folder) / random.choice(sorted(os.listdir(table.folder)))
+        content = path.read_bytes()
+        at = random.randrange(len(content))
+        damaged = random.choice(
+            [
+                content[:at] + bytes([content[at] ^ 1 << random.randrange(8)]) + content[at + 1 :],
+                content[:at],
+                content + b"x",
+                None,
+            ]
+        )
+        path.unlink() if damaged is None else path.write_bytes(damaged)
+        os.utime(path.parent, (0, 0))
+        forget()
+        table.check(random.sample(range(220), 30))
+        assert table.check(range(220)) <= whole
+        path.write_bytes(content)
+        forget()
+        assert table.check(range(220)) == whole
+
+
+def forget() -> None:
+    """As a process does that has read none of the files."""
+    segments._MANIFESTS.clear()
+    segments._FOOTERS.clear()
+
+
+def test_entries_of_another_table_other_columns_or_files_do_not_count(tmp_path: Path) -> None:
+    table = Indexed(tmp_path / "t", Random(0), 4)
+    (column,) = table.index().columns
+    table.put([0], table="another")
+    assert table.check(range(200)) == set()
+    table.put([1], index=KeyIndex("by_k", (replace(column, name="other"),)))
+    assert table.check(range(200)) == set()
+    table.put([2])
+    assert table.check(range(200)) == {2}
+    write_commit(table.path, 1, added("2.parquet", 7))
+    assert table.check(range(200)) == set()
+
+
+def test_a_manifest_never_leads_out_of_its_folder(tmp_path: Path) -> None:
+    table = Indexed(tmp_path / "t", Random(0), 2)
+    table.put([0])
+    (manifest,) = [path for path in Path(table.folder).iterdir() if path.suffix == ".json"]
+    text = manifest.read_bytes().rpartition(b"\n")[0]
+    name = next(path.name for path in Path(table.folder).iterdir() if path.suffix == ".parquet").encode()
+    for other in (b"../by_k/" + name, b"/" + name, b".." + name):
+        changed = text.replace(name, other)
+        manifest.write_bytes(changed + b"\n" + segments._checksum(changed))
+        forget()
+        assert table.check(range(200)) == set()
+
+
+def test_small_segments_are_merged_and_know_as_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    random = Random(3)
+    table = Indexed(tmp_path / "t", random, 30)
+    for file in range(25):
+        table.put([file], parts=1 + file % 2)
+    table.put([3, 4])
+    before = len(segments.segments(table.snapshot(), table.index()))
+    assert segments.merge_small(table.snapshot(), table.index()) == 24, "the files of two are in a newer one"
+    assert len(segments.segments(table.snapshot(), table.index())) == before + 1
+    assert segments.merge_small(table.snapshot(), table.index()) == 0, "what is merged is not merged again"
+    assert table.check(range(150)) == set(range(25))
+    # Old files go after a day, the merged one stays.
+    assert segments.delete_unneeded(table.snapshot(), table.index()) == 0
+    later = clock.milliseconds() + 25 * 3_600_000
+    monkeypatch.setattr(clock, "milliseconds", lambda: later)
+    assert segments.delete_unneeded(table.snapshot(), table.index()) > 50
+    assert len(os.listdir(table.folder)) == 2
+    forget()
+    assert table.check(range(150)) == set(range(25))
+
+
+def test_entries_of_files_that_are_gone_are_left_out_when_segments_are_merged(tmp_path: Path) -> None:
+    table = Indexed(tmp_path / "t", Random(4), 24)
+    for file in range(0, 24, 2):
+        table.put([file, file + 1])
+    removes = [{"remove": {"path": f"{2 * n}.parquet", "deletionTimestamp": 1, "dataChange": True}} for n in range(12)]
+    write_commit(table.path, 1, *removes)
+    assert table.check(range(200)) == set(range(1, 24, 2))
+    segments.merge_small(table.snapshot(), table.index())
+    newest = max(segments.segments(table.snapshot(), table.index()), key=lambda each: len(each.manifest.files))
+    assert sorted(path for path, _ in newest.manifest.files) == sorted(f"{n}.parquet" for n in range(1, 24, 2))
+
+
+def test_parts_without_a_manifest_count_for_nothing_and_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Indexed(tmp_path / "t", Random(5), 3)
+    table.put([0, 1])
+    manifest = next(path for path in Path(table.folder).iterdir() if path.suffix == ".json")
+    manifest.unlink()
+    assert table.check(range(200)) == set()
+    later = clock.milliseconds() + 25 * 3_600_000
+    monkeypatch.setattr(clock, "milliseconds", lambda: later)
+    assert segments.delete_unneeded(table.snapshot(), table.index()) == 1
+    assert os.listdir(table.folder) == []
+
+
+def test_a_dropped_index_leaves_no_files(tmp_path: Path) -> None:
+    table = Indexed(tmp_path / "t", Random(6), 3)
+    table.put([0, 1, 2], 2)
+    segments.delete_index(table.snapshot(), "by_k")
+    assert not os.path.exists(table.folder)
+    segments.delete_index(table.snapshot(), "by_k")
+    assert table.check(range(200)) == set()
+
+
+def test_no_more_is_read_than_is_allowed(tmp_path: Path) -> None:
+    table = Indexed(tmp_path / "t", Random(7), 3)
+    table.put([0, 1, 2])
+    hashes = [h for key in range(50) if (h := hash_of(["integer"], [key])) is not None]
+    assert look_up(table.snapshot(), table.index(), hashes, None, 10) is None
+    assert look_up(table.snapshot(), table.index(), hashes, None, 1 << 20) is not None
+    wanted = np.array([False] * 3)
+    assert look_up(table.snapshot(), table.index(), hashes, wanted) is None
