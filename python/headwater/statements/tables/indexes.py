@@ -53,6 +53,8 @@ INDEXES_SCHEMA = StructType(
         StructField("problem", _STRING),
     )
 )
+#: Of a statement that finds its index there: it makes no commit.
+_NOTHING = Operation("CREATE INDEX", {})
 
 
 @own_statement("indexes", output=BUILT_SCHEMA, commits=True, in_transaction=False, words="CREATE INDEX")
@@ -60,7 +62,7 @@ def create_index(request: CreateIndexRequest, statement: Statement) -> CommitAns
     """Declare an index and build its entries: one row. If it exists, IF NOT EXISTS builds what is missing.
 
     :raises HeadwaterError: ``HEADWATER_INVALID_INDEX``, ``HEADWATER_INDEX_ALREADY_EXISTS``,
-        ``HEADWATER_INDEX_NOT_BUILT``, those of a commit.
+        ``HEADWATER_INDEX_NOT_BUILT``, ``HEADWATER_INDEX_NOT_WRITTEN``, those of a commit.
     """
     asked = request.arguments
     _refuse_clauses(asked.index, asked.kind, has_options=asked.has_options)
@@ -68,15 +70,16 @@ def create_index(request: CreateIndexRequest, statement: Statement) -> CommitAns
 
     def declare(draft: Draft) -> Operation:
         there = _find(draft.definition, asked.index)
-        if there is None:
-            made = check(draft.definition, asked.index, columns)
-            value = property_value([column.name for column in made.columns])
-            draft.set_configuration({**draft.metadata.configuration, property_of(made.name): value})
-            check_number(draft.definition, made.name)
-        elif not asked.if_not_exists:
+        if there is not None:
+            if asked.if_not_exists:
+                return _NOTHING
             named = {"index": there.name, "tableName": request.name, "columns": there.columns}
             raise HeadwaterError("HEADWATER_INDEX_ALREADY_EXISTS", named | {"statement": _refresh(there.name, request)})
-        return Operation("CREATE INDEX", {"name": asked.index.lower(), "columns": columns})
+        made = check(draft.definition, asked.index, columns)
+        found = [column.name for column in made.columns]
+        draft.set_configuration({**draft.metadata.configuration, property_of(made.name): property_value(found)})
+        check_number(draft.definition, made.name)
+        return Operation("CREATE INDEX", {"name": made.name, "columns": found})
 
     # The entries are built after the commit.
     answer = alter(request.table, request.name, statement, declare, is_last=False)
@@ -152,6 +155,8 @@ def _built(request: _Request, statement: Statement, snapshot: Snapshot, index: K
         statement.check_cancelled()
         raise _not_built(request, index, str(error.java_exception.getMessage()).strip().partition("\n")[0]) from error
     except HeadwaterError as error:
+        if error.condition == "HEADWATER_INDEX_NOT_WRITTEN":
+            raise
         raise _not_built(request, index, error.text) from error
     except OSError as error:
         raise _not_built(request, index, plain_reason(error)) from error
