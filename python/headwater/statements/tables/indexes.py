@@ -125,7 +125,7 @@ def refresh_index(request: RefreshIndexRequest, statement: Statement) -> RowsAns
     check_target(request.table, statement, snapshot)
     name = request.arguments.index
     if name is None:
-        found = [each.index for each in declared(snapshot.definition) if each.index is not None]
+        found = [each.key_index for each in declared(snapshot.definition) if each.key_index is not None]
     else:
         found = [_counting(snapshot, name, request)]
     return RowsAnswer(rows=[_built(request, statement, snapshot, index) for index in found])
@@ -145,8 +145,8 @@ _Request = CreateIndexRequest | RefreshIndexRequest
 
 def _shown(snapshot: Snapshot, each: Declared) -> dict[str, str | int | None]:
     row: dict[str, str | int | None] = {"index": each.name, "columns": each.columns, "problem": each.problem or None}
-    if each.index is not None:
-        covered = segments.coverage(snapshot, each.index)
+    if each.key_index is not None:
+        covered = segments.coverage(snapshot, each.key_index)
         row |= {"coveredFiles": covered.files, "files": covered.all_files}
         row |= {"segments": covered.segments, "bytes": covered.size}
     return row
@@ -201,9 +201,9 @@ def _counting(snapshot: Snapshot, name: str, request: _Request) -> KeyIndex:
     found = _find(snapshot.definition, name)
     if found is None:
         raise _not_found(name, snapshot.definition, request.name)
-    if found.index is None:
+    if found.key_index is None:
         raise invalid(found.name, f"{found.problem}. DROP INDEX removes it")
-    return found.index
+    return found.key_index
 
 
 def _not_found(name: str, definition: TableDefinition, table: str) -> HeadwaterError:
