@@ -97,6 +97,8 @@ def build_all(statement: Statement, snapshot: Snapshot) -> None:
 
 def _batches(snapshot: Snapshot, files: pa.Table) -> Iterator[tuple[int, pa.Table, int]]:
     """The files in batches: how many came before, the files, and the bytes of files that a task is to read."""
+    if not files.num_rows:
+        return
     known = estimate(snapshot, None, [])
     rows = 0 if known is None else known[0]
     row_bytes = max(1, snapshot.size_in_bytes // rows) if rows else _ROW_BYTES
