@@ -6,11 +6,13 @@ sources (cast to :func:`type_of_kind`), this module for the literals of predicat
 
 A value's kind is what it is hashed as. Two values of a kind are equal if, and only if, they are hashed as the same
 bytes. A column whose type changed to another kind needs new entries; one that was widened among whole numbers does not.
-A key with a null equals none and has no entry.
+A key with a null equals none and has no entry. Of dates before 1582 and times before 1900, sessions may read different
+values from one file, by the calendar that they choose: such a key is looked up in no index (:data:`EARLIEST`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from decimal import Context, Decimal
 
@@ -28,6 +30,10 @@ SHIFT = 16
 #: The precision that decimals are hashed with: Spark hashes those of less than 19 digits otherwise.
 DECIMAL_PRECISION = 38
 _LONG = 1 << 64
+#: The first values, as numbers, that all sessions read alike.
+EARLIEST = {"date": -141_427, "timestamp": -2_208_988_800_000_000}
+#: What stands for bytes that are no text: they are not known here.
+_NO_TEXT = re.compile("[\N{REPLACEMENT CHARACTER}\ud800-\udfff]")
 _EXACT = Context(prec=80)
 
 
@@ -57,6 +63,13 @@ def hash_of(kinds: Sequence[str], values: Sequence[Value]) -> int | None:
             return None
         found = xxhash.xxh64_intdigest(_bytes(kind, value), found)
     return found >> SHIFT
+
+
+def is_hashed(kind: str, value: Value) -> bool:
+    """Whether a value can be looked up."""
+    if kind == "string":
+        return isinstance(value, str) and not _NO_TEXT.search(value)
+    return kind not in EARLIEST or (isinstance(value, int) and value >= EARLIEST[kind])
 
 
 def _bytes(kind: str, value: Value) -> bytes:

@@ -22,12 +22,13 @@ import logging
 import re
 import uuid
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headwater.basics import clock
@@ -166,17 +167,19 @@ def _all(snapshot: Snapshot, index: KeyIndex) -> list[Segment]:
     ]
     if not fitting:
         return []
-    numbers = {file: row for row, file in enumerate(_identities(snapshot))}
-    return [
-        Segment(info, manifest, np.array([numbers.get(file, -1) for file in manifest.files], np.int64))
-        for info, manifest in fitting
-    ]
-
-
-def _identities(snapshot: Snapshot) -> Iterator[tuple[str, int]]:
-    """Path and size of each file of a version."""
     light = snapshot.select(("path", "size"))
-    return zip(light["path"].to_pylist(), light["size"].to_pylist(), strict=True)
+    paths, sizes = light["path"].combine_chunks(), light["size"].to_numpy()
+    return [Segment(info, manifest, _numbers(manifest, paths, sizes)) for info, manifest in fitting]
+
+
+def _numbers(manifest: Manifest, paths: pa.Array, sizes: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """For each data file of a manifest, its number among the files of a version; -1 if it is none of them."""
+    if not manifest.files or not len(paths):
+        return np.full(len(manifest.files), -1, np.int64)
+    named = pa.array([path for path, _ in manifest.files], paths.type)
+    found = pc.fill_null(pc.index_in(named, value_set=paths), -1).to_numpy().astype(np.int64)
+    same = sizes[found] == np.array([size for _, size in manifest.files])
+    return np.where((found >= 0) & same, found, -1)
 
 
 def _listed(store: Store, folder: str) -> list[FileInfo]:

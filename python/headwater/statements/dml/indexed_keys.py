@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from headwater.key_index.definition import KeyIndex, indexes
 from headwater.protocol.types import INTEGERS, DataType, PrimitiveType, parse_type
-from headwater.sql.composing import Alias, Relation, Resolved, every, is_not_null, select
+from headwater.sql.composing import Alias, Relation, Resolved, every, is_not_null, select, when
 from headwater.statements.dml.attempt import Attempt
 from headwater.statements.dml.request import Key
 from headwater.statements.files.indexed_rows import IndexedRows, by_keys
-from headwater.statements.files.key_hashes import hash_expression
+from headwater.statements.files.key_hashes import hash_expression, is_hashed
 
 #: The most keys that are looked up; a source with more is joined with all rows. Chosen, not measured: they cross the
 #: bridge.
@@ -34,16 +34,18 @@ def by_source_keys(attempt: Attempt, source: int, files: pa.BooleanArray) -> Ind
 
     def hashes(index: KeyIndex) -> Sequence[int] | None:
         values = [Resolved(keys[column.name].value) for column in index.columns]
-        hashed = Alias(hash_expression(index.columns, values), "h")
+        hashed = hash_expression(index.columns, values)
+        is_known = every(*(is_hashed(column, value) for column, value in zip(index.columns, values, strict=True)))
         query = select(
-            hashed,
+            Alias(hashed if is_known is None else when(is_known, hashed), "h"),
             rows=Relation(source),
             where=every(*map(is_not_null, values)),
             is_distinct=True,
             limit=_MOST_KEYS + 1,
         )
-        found = [row["h"] for row in attempt.statement.query(query.text())]
-        return None if len(found) > _MOST_KEYS else found
+        found = [row.get("h") for row in attempt.statement.query(query.text())]
+        known = [each for each in found if each is not None]
+        return known if len(known) == len(found) <= _MOST_KEYS else None
 
     return by_keys(attempt.statement, attempt.snapshot, keys, hashes, files)
 

@@ -18,7 +18,7 @@ from pyroaring import BitMap64
 
 from headwater.bridge.statement import Statement
 from headwater.key_index.definition import KeyIndex, indexes
-from headwater.key_index.hashing import hash_of, kind_of
+from headwater.key_index.hashing import hash_of, is_hashed, kind_of
 from headwater.key_index.lookup import look_up
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.types import INTEGERS, PrimitiveType
@@ -82,6 +82,8 @@ def by_predicates(
     def hashes(index: KeyIndex) -> Iterable[int] | None:
         values = [equalities[column.name] for column in index.columns]
         if np.prod([float(len(some)) for some in values]) > _MOST_LITERALS:
+            return None
+        if not all(is_hashed(kind, value) for kind, some in zip(index.kinds, values, strict=True) for value in some):
             return None
         found = (hash_of(index.kinds, key) for key in itertools.product(*values))
         return [each for each in found if each is not None]

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headwater.key_index.hashing import SHIFT, kind_of, type_of_kind
+from headwater.key_index.hashing import EARLIEST, SHIFT, kind_of, type_of_kind
 from headwater.protocol.types import StructField
-from headwater.sql.composing import Cast, Expression, Number, call
+from headwater.sql.composing import Cast, Expression, Number, call, infix
 
 
 def hash_expression(columns: Sequence[StructField], values: Sequence[Expression]) -> Expression:
@@ -21,11 +21,17 @@ def hash_expression(columns: Sequence[StructField], values: Sequence[Expression]
     return call("shiftrightunsigned", call("xxhash64", *hashed), Number(SHIFT))
 
 
+def is_hashed(column: StructField, value: Expression) -> Expression | None:
+    """Whether a value can be looked up (:data:`~headwater.key_index.hashing.EARLIEST`); None if any can."""
+    earliest = EARLIEST.get(kind_of(column) or "")
+    return None if earliest is None else infix(">=", _canonical(column, value), Number(earliest, is_long=True))
+
+
 def _canonical(column: StructField, value: Expression) -> Expression:
     kind = kind_of(column)
     assert kind is not None
     if kind == "string":
         return value
-    if kind in ("date", "timestamp"):
+    if kind in EARLIEST:
         value = call("unix_date" if kind == "date" else "unix_micros", value)
     return Cast(value, type_of_kind(kind))
