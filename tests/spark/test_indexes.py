@@ -17,13 +17,14 @@ def path(spark, tmp_path, database):
     """A table ``t`` of four files."""
     path = tmp_path / "a t"
     spark.sql(
-        f"CREATE TABLE t (id BIGINT, email STRING, `a b` INT, d DOUBLE, p INT, s STRUCT<x: INT>) USING delta "
-        f"PARTITIONED BY (p) LOCATION '{path}' TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+        f"CREATE TABLE t (id BIGINT, email STRING, `a b` INT, d DOUBLE, v VARCHAR(9), "
+        f"l STRING COLLATE UTF8_LCASE, p INT, s STRUCT<x: INT>) USING delta PARTITIONED BY (p) LOCATION '{path}' TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
     )
     spark.sql(
-        "INSERT INTO t SELECT id, 'k' || id, CAST(id AS INT), id, 1, named_struct('x', 1) FROM range(0, 40, 1, 2)"
+        "INSERT INTO t SELECT id, 'k' || id, CAST(id AS INT), id, 'v', 'l', 1, named_struct('x', 1) "
+        "FROM range(0, 40, 1, 2)"
     )
-    spark.sql("INSERT INTO t SELECT id, 'k' || id, CAST(id AS INT), id, 1, NULL FROM range(40, 80, 1, 2)")
+    spark.sql("INSERT INTO t SELECT id, 'k' || id, CAST(id AS INT), id, 'v', 'l', 1, NULL FROM range(40, 80, 1, 2)")
     return path
 
 
@@ -97,6 +98,8 @@ def test_what_no_table_can_have(spark, path, fails):
     for columns, words in {
         "p": "partition column",
         "d": "type double",
+        "v": "declared length",
+        "l": "collation",
         "s": "is of the type",
         "s.x": "field of a struct",
         "id, ID": "twice",
