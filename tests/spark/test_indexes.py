@@ -17,8 +17,9 @@ def path(spark, tmp_path, database):
     """A table ``t`` of four files."""
     path = tmp_path / "a t"
     spark.sql(
-        f"CREATE TABLE t (id BIGINT, email STRING, `a b` INT, d DOUBLE, v VARCHAR(9), "
-        f"l STRING COLLATE UTF8_LCASE, p INT, s STRUCT<x: INT>) USING delta PARTITIONED BY (p) LOCATION '{path}' TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+        "CREATE TABLE t (id BIGINT, email STRING, `a b` INT, d DOUBLE, v VARCHAR(9), l STRING COLLATE UTF8_LCASE, "
+        f"p INT, s STRUCT<x: INT>) USING delta PARTITIONED BY (p) LOCATION '{path}' "
+        "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
     )
     spark.sql(
         "INSERT INTO t SELECT id, 'k' || id, CAST(id AS INT), id, 'v', 'l', 1, named_struct('x', 1) "
