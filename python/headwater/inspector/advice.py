@@ -15,7 +15,7 @@ from headwater.inspector.plain import short
 from headwater.inspector.table import View
 from headwater.schema.iceberg import is_converted
 from headwater.statements.maintenance.findings import by_path, findings, statement
-from headwater.statements.maintenance.health import expected, file_figures, iceberg_figures
+from headwater.statements.maintenance.health import expected, file_figures, iceberg_figures, index_figures
 from headwater.statements.maintenance.layouts import Settings
 
 
@@ -43,6 +43,7 @@ def advice(view: View) -> dict[str, Any]:
         "vacuum": log_files.vacuum(view),
         "log": log_files.figures(view),
         "iceberg": iceberg_figures(snapshot) if is_converted(snapshot.definition) else {},
+        "indexes": index_figures(snapshot),
         "skipping": {},
     }
     name = by_path(snapshot.table_path)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from headwater.basics.errors import HeadwaterError
@@ -55,8 +54,7 @@ class KeyIndex(NamedTuple):
         return ", ".join(format_name((column.name,)) for column in self.columns)
 
 
-@dataclass(frozen=True)
-class Declared:
+class Declared(NamedTuple):
     """An index as the properties have it.
 
     :param columns: the text of its columns.

@@ -44,8 +44,8 @@ _STATEMENTS = (
     _of(
         "(CREATE|DROP) BLOOMFILTER INDEX (ON|FOR) [TABLE] <table>",
         "BLOOMFILTER INDEX",
-        "Data skipping uses the statistics of columns; the table property delta.dataSkippingStatsColumns names the "
-        "columns.",
+        "CREATE INDEX name ON table (column) finds rows by keys. For other columns, data skipping uses statistics; the "
+        "table property delta.dataSkippingStatsColumns names the columns.",
     ),
     _of(
         "ALTER TABLE <table> (SET|UNSET) MANAGED",

@@ -42,11 +42,12 @@ from headwater.bridge.messages.maintain import (
 from headwater.bridge.statement import Statement
 from headwater.catalogs.interface import Maintenance
 from headwater.catalogs.log_view import is_allowed, is_published, refused_by_catalog
+from headwater.key_index.definition import indexes
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.statements.calls import own_statement
 from headwater.statements.expressions import number_of
-from headwater.statements.maintenance import predicate_use
+from headwater.statements.maintenance import key_indexes, predicate_use
 from headwater.statements.maintenance.budget import Budget, pace_of, rewrite_seconds
 from headwater.statements.maintenance.clustering_choice import propose
 from headwater.statements.maintenance.compute_statistics import analyze_table
@@ -241,6 +242,15 @@ class _Run:
         checkpoint(writing_to_same_table(snapshot), checkpoint_layout(self._statement))
         return action.ended(DONE, f"of version {snapshot.version}", before=before, after=_opened(snapshot, now=True))
 
+    def refresh(self, action: Action) -> Action:
+        """REFRESH INDEX of all indexes."""
+        snapshot = self._newest()
+        built = [key_indexes.build(self._statement, snapshot, each) for each in indexes(snapshot.definition)]
+        if not any(each.files for each in built):
+            return action.ended(NOTHING)
+        rows, size = sum(each.rows for each in built), sum(each.size for each in built)
+        return action.ended(DONE, f"{plural(rows, 'row')} in {size_text(size)} of entries", after=(0, None))
+
     def vacuum(self, action: Action) -> Action:
         """VACUUM, with the table's own retention."""
         request = VacuumRequest(table=self._request.table, name=self._request.name, arguments=VacuumArguments())
@@ -284,6 +294,7 @@ _DO: dict[str, Callable[[_Run, Action], Action]] = {
     "REORG": _Run.reorg,
     "ANALYZE": _Run.analyze,
     "CHECKPOINT": _Run.checkpoint,
+    "REFRESH INDEX": _Run.refresh,
     "VACUUM": _Run.vacuum,
     CLUSTER_BY: _Run.cluster,
 }

@@ -12,7 +12,7 @@ from headwater.sql.grammar.shared import DRY_RUN, Parsed, longest_table_after, n
 from headwater.sql.tokens import Pattern, Token, closing, text_of
 
 #: What maintenance does, under the words that begin the statement that does the same by itself.
-ACTIONS = ("OPTIMIZE", "REORG", "ANALYZE", "CHECKPOINT", "VACUUM", "CLUSTER BY")
+ACTIONS = ("OPTIMIZE", "REORG", "ANALYZE", "CHECKPOINT", "REFRESH INDEX", "VACUUM", "CLUSTER BY")
 #: The units of BUDGET, in seconds.
 _UNITS = {"SECOND": 1, "MINUTE": 60, "HOUR": 3600}
 _MAINTAIN = Pattern("MAINTAIN TABLE")

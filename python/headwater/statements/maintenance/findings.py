@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from headwater.basics.amounts import plural, size_text
+from headwater.protocol.columns import sql_name
 
 #: How bad a finding is, the worst first. ``warning``: it costs readers or writers something each time.
 LEVELS = ("warning", "note")
@@ -28,6 +29,7 @@ _STATEMENTS = {
     "vacuum": "VACUUM {}",
     "checkpoint": "MAINTAIN TABLE {} ONLY (CHECKPOINT)",
     "missingFiles": "FSCK REPAIR TABLE {} DRY RUN",
+    "indexes": "REFRESH INDEX ON {}",
 }
 
 
@@ -155,6 +157,20 @@ def _checkpoints(sections: _Sections, table: str) -> Iterator[Finding]:
         yield Finding("warning", "checkpoint", f"{text} {statement('checkpoint', table)} writes one.")
 
 
+def _indexes(sections: _Sections, table: str) -> Iterator[Finding]:
+    indexes = sections.get("indexes", {})
+    behind = {name: each for name, each in indexes.items() if each.get("filesMissing")}
+    if behind:
+        parts = [f"the index {name} lacks {_of_all(each['filesMissing'], sections)}" for name, each in behind.items()]
+        text = f"{', '.join(parts)}, which statements read as without it"
+        text = f"{text[0].upper()}{text[1:]}: {statement('indexes', table)} builds the entries."
+        yield Finding("note", "indexes", text)
+    for name, each in indexes.items():
+        if each.get("problem"):
+            text = f"The index {name} ({each['columns']}) is not used: {each['problem']}."
+            yield Finding("warning", "indexProblem", f"{text} DROP INDEX {sql_name(name)} ON {table} removes it.")
+
+
 def _iceberg(sections: _Sections, table: str) -> Iterator[Finding]:
     iceberg = sections.get("iceberg") or {}
     behind, failure = iceberg.get("versionsBehind"), iceberg.get("failure")
@@ -191,6 +207,7 @@ _RULES: Iterable[Callable[[_Sections, str], Iterator[Finding]]] = (
     _partitions,
     _deleted_rows,
     _checkpoints,
+    _indexes,
     _garbage,
     _elsewhere,
     _expectations,

@@ -24,6 +24,8 @@ from headwater.bridge.messages.maintain import DescribeHealthRequest
 from headwater.bridge.statement import Statement
 from headwater.iceberg import registration
 from headwater.iceberg.standing import standing
+from headwater.key_index.definition import declared
+from headwater.key_index.segments import coverage
 from headwater.log.files_elsewhere import lie_elsewhere
 from headwater.log.history import format_timestamp, last_version_at
 from headwater.log.lost_files import missing_files, named_files, root_of
@@ -52,7 +54,19 @@ _HOUR = 3_600_000
 _CUBE = "ZCUBE_ID"
 _STRING = PrimitiveType("string")
 #: The sections of the facts, in order.
-SECTIONS = ("table", "files", "rows", "clustering", "depth", "skipping", "log", "optimize", "vacuum", "iceberg")
+SECTIONS = (
+    "table",
+    "files",
+    "rows",
+    "clustering",
+    "depth",
+    "indexes",
+    "skipping",
+    "log",
+    "optimize",
+    "vacuum",
+    "iceberg",
+)
 HEALTH_SCHEMA = StructType.of(section=_STRING, subject=_STRING, name=_STRING, value=_STRING)
 
 
@@ -60,7 +74,7 @@ class Fact(NamedTuple):
     """One figure.
 
     :param section: one of :data:`SECTIONS`.
-    :param subject: the column of a depth, the predicate of what is skipped; None elsewhere.
+    :param subject: the column of a depth, the name of an index, the predicate of what is skipped; None elsewhere.
     :param name: what it is; sizes are in bytes, times are UTC.
     :param value: None for what there is none of, or what the log does not say.
     """
@@ -124,6 +138,8 @@ def health(
         facts.append(Fact("depth", subject, "average", depth.average))
         facts.append(Fact("depth", subject, "maximum", depth.maximum))
         facts.append(Fact("depth", subject, "filesWithoutBounds", depth.without_bounds))
+    for index, figures in index_figures(snapshot).items():
+        facts += [Fact("indexes", index, name, value) for name, value in figures.items()]
     for text in conditions:
         facts += [Fact("skipping", text, name, value) for name, value in _skipping(snapshot, files, text).items()]
     listing, size = whole_log(snapshot)
@@ -206,6 +222,24 @@ def columns_with_bounds(snapshot: Snapshot) -> list[tuple[str, ...]]:
     paths = [mapping.logical_path(snapshot.schema, path) for path, kind in indexed if has_bounds(kind)]
     clustered = snapshot.clustering_columns or ()
     return list(dict.fromkeys([*map(tuple, clustered), *(tuple(path) for path in paths if path is not None)]))
+
+
+def index_figures(snapshot: Snapshot) -> dict[str, dict[str, Any]]:
+    """The section ``indexes``: the figures of each index, by its name. ``shareOfBytes`` compares the index with the
+    data files; ``problem`` says why an index is not used.
+    """
+    found = {}
+    for each in declared(snapshot.definition):
+        figures: dict[str, Any] = {"columns": each.columns}
+        if each.key_index is None:
+            figures["problem"] = each.problem
+        else:
+            covered = coverage(snapshot, each.key_index)
+            share = covered.size / snapshot.size_in_bytes if snapshot.size_in_bytes else None
+            figures |= {"filesCovered": covered.files, "filesMissing": covered.all_files - covered.files}
+            figures |= {"segments": covered.segments, "bytes": covered.size, "shareOfBytes": share}
+        found[each.name] = figures
+    return found
 
 
 def _skipping(snapshot: Snapshot, files: pa.Table, text: str) -> dict[str, Any]:

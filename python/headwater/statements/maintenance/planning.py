@@ -5,8 +5,8 @@ their time, and which are not worth their cost yet. MAINTAIN TABLE and ``headwat
 follows from the log alone; it needs neither Spark nor a JVM.
 
 *Order.* Warnings come before notes. Among them, the action comes first that improves the larger share of the table:
-of its files for OPTIMIZE and ANALYZE, of its rows for REORG, of its bytes for VACUUM. VACUUM counts half: garbage costs
-space, but no reader's time.
+of its files for OPTIMIZE, ANALYZE and REFRESH INDEX, of its rows for REORG, of its bytes for VACUUM. VACUUM counts
+half: garbage costs space, but no reader's time.
 
 *Deferred.* A finding of the level ``note`` may come back with each small append. OPTIMIZE then waits until it saves a
 file for each :data:`_BYTES_PER_FILE` that it reads, and VACUUM until a hundredth of the bytes is garbage: otherwise a
@@ -34,6 +34,7 @@ ACTIONS = {
     "statistics": "ANALYZE",
     "checkpoint": "CHECKPOINT",
     "vacuum": "VACUUM",
+    "indexes": "REFRESH INDEX",
 }
 #: The actions that are done in batches, so that a part of them fits into any budget that a batch fits into.
 DIVISIBLE = frozenset({"OPTIMIZE", "REORG"})
@@ -63,8 +64,9 @@ _LEAST_GARBAGE = 0.01
 _STRING, _LONG, _DOUBLE = PrimitiveType("string"), PrimitiveType("long"), PrimitiveType("double")
 
 #: The rows of a report. Sizes are in bytes, ``share`` is the part of the table that gets better. Files and bytes are of
-#: what the action is about: the table for OPTIMIZE and REORG, files without statistics for ANALYZE, files that no
-#: version needs for VACUUM, files of the log that a reader opens for CHECKPOINT.
+#: what the action is about: the table for OPTIMIZE and REORG, files without statistics for ANALYZE, files without
+#: entries (once for each index) for REFRESH INDEX, files that no version needs for VACUUM, files of the log that a
+#: reader opens for CHECKPOINT.
 MAINTAIN_SCHEMA = StructType.of(
     action=_STRING,
     level=_STRING,
@@ -175,6 +177,11 @@ def _action(found: Finding, sections: _Sections, table: str, pace: float, slower
             without = rows["filesWithoutStatistics"]
             estimate = _LEAST_SECONDS + number * _FOOTER_SECONDS * slower
             made = replace(made, weight=without / number, estimate=estimate, before=(without, None))
+        case "REFRESH INDEX":
+            missing = [each.get("filesMissing", 0) for each in sections["indexes"].values()]
+            # Each index reads the files by itself.
+            estimate = _LEAST_SECONDS + rewrite_seconds(size * sum(missing) // number, pace)
+            made = replace(made, weight=max(missing) / number, estimate=estimate, before=(sum(missing), None))
         case "CHECKPOINT":
             estimate = _LEAST_SECONDS + (number + log["tombstones"]) * _ENTRY_SECONDS
             made = replace(made, weight=1.0, estimate=estimate)

@@ -8,7 +8,6 @@ then: a file that cannot be deleted is only a warning.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 from py4j.protocol import Py4JJavaError
@@ -24,7 +23,7 @@ from headwater.bridge.messages.maintain import (
 )
 from headwater.bridge.statement import Statement
 from headwater.key_index import segments
-from headwater.key_index.definition import Declared, KeyIndex, check, check_number, declared, invalid
+from headwater.key_index.definition import Declared, KeyIndex, check, check_number, declared, indexes, invalid
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.columns import format_name, sql_name
 from headwater.protocol.index_properties import index_name, property_of, property_value
@@ -38,7 +37,6 @@ from headwater.statements.running.opening import open_snapshot
 from headwater.statements.tables.alter_commit import alter
 from headwater.statements.tables.draft import Draft, Operation
 
-_LOG = logging.getLogger(__name__)
 _STRING, _LONG = PrimitiveType("string"), PrimitiveType("long")
 #: What was built: data files and their rows that have new entries, and the bytes of these.
 BUILT_SCHEMA = StructType.of(index=_STRING, files=_LONG, rows=_LONG, bytes=_LONG)
@@ -55,6 +53,8 @@ INDEXES_SCHEMA = StructType(
         StructField("problem", _STRING),
     )
 )
+#: Of a statement that finds its index there: it makes no commit.
+_NOTHING = Operation("CREATE INDEX", {})
 
 
 @own_statement("indexes", output=BUILT_SCHEMA, commits=True, in_transaction=False, words="CREATE INDEX")
@@ -62,7 +62,7 @@ def create_index(request: CreateIndexRequest, statement: Statement) -> CommitAns
     """Declare an index and build its entries: one row. If it exists, IF NOT EXISTS builds what is missing.
 
     :raises HeadwaterError: ``HEADWATER_INVALID_INDEX``, ``HEADWATER_INDEX_ALREADY_EXISTS``,
-        ``HEADWATER_INDEX_NOT_BUILT``, those of a commit.
+        ``HEADWATER_INDEX_NOT_BUILT``, ``HEADWATER_INDEX_NOT_WRITTEN``, those of a commit.
     """
     asked = request.arguments
     _refuse_clauses(asked.index, asked.kind, has_options=asked.has_options)
@@ -70,15 +70,16 @@ def create_index(request: CreateIndexRequest, statement: Statement) -> CommitAns
 
     def declare(draft: Draft) -> Operation:
         there = _find(draft.definition, asked.index)
-        if there is None:
-            made = check(draft.definition, asked.index, columns)
-            value = property_value([column.name for column in made.columns])
-            draft.set_configuration({**draft.metadata.configuration, property_of(made.name): value})
-            check_number(draft.definition, made.name)
-        elif not asked.if_not_exists:
+        if there is not None:
+            if asked.if_not_exists:
+                return _NOTHING
             named = {"index": there.name, "tableName": request.name, "columns": there.columns}
             raise HeadwaterError("HEADWATER_INDEX_ALREADY_EXISTS", named | {"statement": _refresh(there.name, request)})
-        return Operation("CREATE INDEX", {"name": asked.index.lower(), "columns": columns})
+        made = check(draft.definition, asked.index, columns)
+        found = [column.name for column in made.columns]
+        draft.set_configuration({**draft.metadata.configuration, property_of(made.name): property_value(found)})
+        check_number(draft.definition, made.name)
+        return Operation("CREATE INDEX", {"name": made.name, "columns": found})
 
     # The entries are built after the commit.
     answer = alter(request.table, request.name, statement, declare, is_last=False)
@@ -108,10 +109,7 @@ def drop_index(request: DropIndexRequest, statement: Statement) -> CommitAnswer:
 
     answer = alter(request.table, request.name, statement, remove)
     if found:
-        try:
-            segments.delete_index(open_snapshot(request.table, statement), asked.index.lower())
-        except (OSError, HeadwaterError) as error:
-            _LOG.warning("%s: files of the index %s were not deleted: %s", request.table, asked.index, error)
+        segments.delete_index(open_snapshot(request.table, statement), asked.index.lower())
     return answer
 
 
@@ -124,10 +122,7 @@ def refresh_index(request: RefreshIndexRequest, statement: Statement) -> RowsAns
     snapshot = open_snapshot(request.table, statement)
     check_target(request.table, statement, snapshot)
     name = request.arguments.index
-    if name is None:
-        found = [each.key_index for each in declared(snapshot.definition) if each.key_index is not None]
-    else:
-        found = [_counting(snapshot, name, request)]
+    found = indexes(snapshot.definition) if name is None else [_counting(snapshot, name, request)]
     return RowsAnswer(rows=[_built(request, statement, snapshot, index) for index in found])
 
 
@@ -160,6 +155,8 @@ def _built(request: _Request, statement: Statement, snapshot: Snapshot, index: K
         statement.check_cancelled()
         raise _not_built(request, index, str(error.java_exception.getMessage()).strip().partition("\n")[0]) from error
     except HeadwaterError as error:
+        if error.condition == "HEADWATER_INDEX_NOT_WRITTEN":
+            raise
         raise _not_built(request, index, error.text) from error
     except OSError as error:
         raise _not_built(request, index, plain_reason(error)) from error
