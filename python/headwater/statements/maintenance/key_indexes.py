@@ -2,8 +2,8 @@
 
 Owns the jobs that read the key columns of data files and write sorted entries (:mod:`headwater.key_index.segments`).
 Promises: a build goes in batches, each of which counts as soon as it is written, so a build that was cut off goes on
-where it stopped; nothing is written to a table that took the place of another; it makes no commit, waits for nobody, and two that run at once only do work twice. An index of which
-nothing can be written fails its own statement and no other.
+where it stopped. Nothing is written to a table that took the place of another. It makes no commit and waits for nobody,
+and two that run at once only do work twice. An index of which nothing can be written fails its own statement alone.
 """
 
 from __future__ import annotations
