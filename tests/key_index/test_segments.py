@@ -157,6 +157,7 @@ def forget() -> None:
     """As a process does that has read none of the files."""
     segments._MANIFESTS.clear()
     segments._FOOTERS.clear()
+    segments._DAMAGED.clear()
 
 
 def test_entries_of_another_table_other_columns_or_files_do_not_count(tmp_path: Path) -> None:

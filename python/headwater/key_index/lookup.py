@@ -6,7 +6,6 @@ the keys, and perhaps others. What cannot be read is not covered.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -16,11 +15,10 @@ from pyroaring import BitMap64
 
 from headwater.basics.errors import HeadwaterError
 from headwater.key_index.definition import KeyIndex
-from headwater.key_index.segments import Part, Segment, folder_of, footer_of, open_part, segments
+from headwater.key_index.segments import Part, Segment, folder_of, footer_of, note_damage, open_part, segments
 from headwater.log.snapshot import Snapshot
 from headwater.stores import Store
 
-_LOG = logging.getLogger(__name__)
 _Longs = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -69,7 +67,7 @@ def look_up(
             groups = [(part, _groups(footer_of(store, folder, part), keys)) for part in segment.manifest.parts]
             cost += sum(_bytes(footer_of(store, folder, part), some) for part, some in groups)
         except (OSError, ValueError, HeadwaterError) as error:
-            _LOG.warning("%s: not used: %s", segment.info.path, error)
+            note_damage(segment, error)
             continue
         chosen.append((segment, np.where(use, segment.files, -1), groups))
         answer.covered[segment.files[use]] = True
@@ -81,7 +79,7 @@ def look_up(
             if any(len(f) and not 0 <= f.min() <= f.max() < len(files) for f, _ in hits):
                 raise ValueError("it has entries of files that its manifest does not name")
         except (OSError, ValueError, HeadwaterError) as error:
-            _LOG.warning("%s: not used: %s", segment.info.path, error)
+            note_damage(segment, error)
             answer.covered[files[files >= 0]] = False
             continue
         for f, r in hits:

@@ -122,6 +122,15 @@ class Coverage(NamedTuple):
 #: What is read of segments, which never change.
 _MANIFESTS: Recent[FileInfo, Manifest] = Recent(1000)
 _FOOTERS: Recent[tuple[str, int], pq.FileMetaData] = Recent(1000)
+#: The manifests of segments that were found to be damaged: what they cover is to be built again.
+_DAMAGED: Recent[FileInfo, None] = Recent(1000)
+
+
+def note_damage(segment: Segment, error: Exception) -> None:
+    """Have a segment whose parts could not be read count no more; one that is only out of reach stays."""
+    if isinstance(error, ValueError):
+        _DAMAGED[segment.info] = None
+    _LOG.warning("%s: not used: %s", segment.info.path, error)
 
 
 def folder_of(table_path: str, name: str) -> str:
@@ -156,7 +165,9 @@ def segments(snapshot: Snapshot, index: KeyIndex) -> list[Segment]:
 def _all(snapshot: Snapshot, index: KeyIndex) -> list[Segment]:
     """The same, with those of data files that are all gone."""
     store, folder = snapshot.store, folder_of(snapshot.table_path, index.name)
-    infos = [info for info in _listed(store, folder) if info.name.endswith(_MANIFEST)]
+    listed = _listed(store, folder)
+    sizes = {info.name: info.size for info in listed}
+    infos = [info for info in listed if info.name.endswith(_MANIFEST) and info not in _DAMAGED]
     found = [(info, manifest) for info in infos if (manifest := _manifest(store, info)) is not None]
     fitting = [
         (info, manifest)
@@ -164,6 +175,7 @@ def _all(snapshot: Snapshot, index: KeyIndex) -> list[Segment]:
         if manifest.table == snapshot.metadata.id
         and manifest.columns == index.physical_names
         and manifest.kinds == index.kinds
+        and all(sizes.get(part.name) == part.size for part in manifest.parts)
     ]
     if not fitting:
         return []

@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from headwater.bridge.statement import Statement
 from headwater.key_index.definition import KeyIndex, indexes
+from headwater.log.snapshot import Snapshot
 from headwater.protocol.types import INTEGERS, DataType, PrimitiveType, parse_type
 from headwater.sql.composing import Alias, Relation, Resolved, every, is_not_null, select, when
 from headwater.statements.dml.attempt import Attempt
@@ -25,12 +27,19 @@ _MOST_KEYS = 200_000
 
 
 def by_source_keys(attempt: Attempt, source: int, files: pa.BooleanArray) -> IndexedRows | None:
-    """The rows that may match; None if no index is used.
+    """The rows of a MERGE's target that may match; arguments as of :func:`rows_of_keys`."""
+    return rows_of_keys(attempt.statement, attempt.snapshot, source, _keys_of(attempt), files)
+
+
+def rows_of_keys(
+    statement: Statement, snapshot: Snapshot, source: int, given: Sequence[Key], files: pa.BooleanArray
+) -> IndexedRows | None:
+    """The rows that may have one of the keys of a relation; None if no index is used.
 
     :param source: the number of the relation that the keys' expressions are over.
     :param files: for each file of the version, whether it may have such rows.
     """
-    keys = _keys(attempt)
+    keys = _known(snapshot, given)
 
     def hashes(index: KeyIndex) -> Sequence[int] | None:
         values = [Resolved(keys[column.name].value) for column in index.columns]
@@ -43,29 +52,30 @@ def by_source_keys(attempt: Attempt, source: int, files: pa.BooleanArray) -> Ind
             is_distinct=True,
             limit=_MOST_KEYS + 1,
         )
-        found = [row.get("h") for row in attempt.statement.query(query.text())]
+        found = [row.get("h") for row in statement.query(query.text())]
         known = [each for each in found if each is not None]
         return known if len(known) == len(found) <= _MOST_KEYS else None
 
-    return by_keys(attempt.statement, attempt.snapshot, keys, hashes, files)
+    return by_keys(statement, snapshot, keys, hashes, files)
 
 
 def index_of_keys(attempt: Attempt) -> KeyIndex | None:
     """An index over columns that the source has keys for."""
-    keys = _keys(attempt)
+    keys = _known(attempt.snapshot, _keys_of(attempt))
     known = indexes(attempt.snapshot.definition)
     return next((index for index in known if all(column.name in keys for column in index.columns)), None)
 
 
-def _keys(attempt: Attempt) -> Mapping[str, Key]:
-    """The keys of the source whose values are of the type of their column, by its name. A source that calls Python
-    functions has none: they would run once more for every row.
-    """
-    if attempt.request.message.runs_python:
-        return {}
+def _keys_of(attempt: Attempt) -> Sequence[Key]:
+    """The keys of a source; none of one that calls Python functions, which would run once more for every row."""
+    return [] if attempt.request.message.runs_python else attempt.request.keys
+
+
+def _known(snapshot: Snapshot, keys: Sequence[Key]) -> Mapping[str, Key]:
+    """The keys whose values are of the type of their column, by its name."""
     found = {}
-    for key in attempt.request.keys:
-        column = attempt.snapshot.schema.find(key.column)
+    for key in keys:
+        column = snapshot.schema.find(key.column)
         if column is not None and _is_same(parse_type(json.loads(key.type)), column.type):
             found[column.name] = key
     return found

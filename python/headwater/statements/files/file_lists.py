@@ -118,15 +118,17 @@ def relation_over(
     files: pa.Table,
     row_tracking_columns: Sequence[str] = (),
     tasks: Sequence[int] = (),
+    *,
     gone: Mapping[int, BitMap64] | None = None,
     position: tuple[str, str] | None = None,
+    only: Mapping[str, BitMap64] | None = None,
 ) -> Relation:
     """A relation over rows of ``snapshot.files``, in a query of the statement.
 
     :param tasks: as of :meth:`Statement.add_relation`, like ``position``.
-    :param gone: as of :func:`file_list`.
+    :param gone: as of :func:`file_list`, like ``only``.
     """
-    listed = [list(row.values()) for row in file_list(snapshot, files, gone).to_pylist()]
+    listed = [list(row.values()) for row in file_list(snapshot, files, gone, only).to_pylist()]
     table, version = snapshot.table_path, snapshot.version
     return Relation(statement.add_relation(table, version, listed, row_tracking_columns, tasks, position))
 

@@ -2,8 +2,8 @@
 
 Owns the jobs that read the key columns of data files and write sorted entries (:mod:`headwater.key_index.segments`).
 Promises: a build goes in batches, each of which counts as soon as it is written, so a build that was cut off goes on
-where it stopped; it makes no commit, waits for nobody, and two that run at once only do work twice. An index of which
-nothing can be written fails its own statement and no other.
+where it stopped. Nothing is written to a table that took the place of another. It makes no commit and waits for nobody,
+and two that run at once only do work twice. An index of which nothing can be written fails its own statement alone.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from headwater.statements.files.file_lists import relation_over
 from headwater.statements.files.key_hashes import hash_expression
 from headwater.statements.files.rows import SMALL_JOB
 from headwater.statements.internal_names import InternalNames
+from headwater.transaction.same_table import writing_to_same_table
 
 _LOG = logging.getLogger(__name__)
 
@@ -65,8 +66,10 @@ class Built(NamedTuple):
 def build(statement: Statement, snapshot: Snapshot, index: KeyIndex) -> Built:
     """Make the entries of the files that have none, by jobs of the statement, and merge small segments.
 
-    :raises HeadwaterError: ``HEADWATER_INDEX_NOT_WRITTEN``; whatever Spark's jobs raise.
+    :raises HeadwaterError: ``HEADWATER_INDEX_NOT_WRITTEN``; ``DELTA_TABLE_ID_MISMATCH`` and
+        ``DELTA_TABLE_NOT_FOUND`` if the table was dropped meanwhile; whatever Spark's jobs raise.
     """
+    snapshot = writing_to_same_table(snapshot)
     missing = ~covered(snapshot, segments(snapshot, index))
     files = snapshot.files.filter(pa.array(missing))
     built = Built(0, 0, 0)
@@ -148,9 +151,9 @@ def _build(
     store = snapshot.store
     parts = [described(store, folder, each.path, each.size) for each in written if each.rows]
     covering = list(zip(files["path"].to_pylist(), files["size"].to_pylist(), strict=True))
-    # What is put now stays, whatever becomes of the rest of the statement.
-    statement.begin_inner_commit()
     put_segment(store, folder, snapshot.metadata.id, index, covering, parts)
+    # What was put stays, whatever becomes of the rest of the statement.
+    statement.begin_inner_commit()
     statement.end_inner_commit()
     return sum(part.rows for part in parts), sum(part.size for part in parts)
 

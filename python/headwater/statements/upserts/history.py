@@ -52,6 +52,7 @@ from headwater.sql.composing import (
     is_not_null,
     select,
 )
+from headwater.statements.dml.indexed_keys import rows_of_keys
 from headwater.statements.dml.merge import small_target_bytes
 from headwater.statements.dml.request import Key
 from headwater.statements.dml.scan import total_bytes
@@ -113,7 +114,7 @@ def _stored_rows(events: Events, prepared: Query, snapshot: Snapshot, statement:
     """The stored rows of the files that may have the events' keys: of all files where these are small, or where the
     events are not computed yet, whose keys are not cheap to read.
     """
-    files = snapshot.files
+    files, only = snapshot.files, None
     keys = [
         Key(key.name, statement.place(quote((key.name,))), json.dumps(key.type.to_json()))
         for key in events.keys
@@ -123,8 +124,11 @@ def _stored_rows(events: Events, prepared: Query, snapshot: Snapshot, statement:
     if isinstance(prepared, Relation) and is_large and usable(keys):
         statement.step("read the source's keys")
         predicates = read_source_keys(statement, prepared.number, usable(keys)).predicates
-        files = files.filter(prune_all(snapshot, predicates))
-    return relation_over(statement, snapshot, files)
+        left = prune_all(snapshot, predicates)
+        indexed = rows_of_keys(statement, snapshot, prepared.number, keys, left)
+        files = files.filter(left if indexed is None else indexed.files)
+        only = None if indexed is None else indexed.rows
+    return relation_over(statement, snapshot, files, only=only)
 
 
 def starts_and_ends(events: Events, rows: Rows, table: StructType) -> Query:
