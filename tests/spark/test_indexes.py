@@ -174,3 +174,24 @@ def test_an_index_follows_its_columns(spark, rows, path, fails):
     assert rows("SHOW INDEXES ON o")[0][:2] == ("of_id", "id")
     with fails("HEADWATER_INVALID_INDEX", "no column key"):
         spark.range(3).write.format("delta").option("headwater.index.of_id.columns", "key").saveAsTable("q")
+
+
+def test_tables_of_other_catalogs_keep_sparks_statements(spark, settings, fails):
+    """A catalog of JDBC hands an index to its database; this one has none to offer."""
+    derby = "spark.sql.catalog.derby"
+    given = {
+        derby: "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog",
+        f"{derby}.url": "jdbc:derby:memory:indexes;create=true",
+        f"{derby}.driver": "org.apache.derby.iapi.jdbc.AutoloadedDriver",
+    }
+    with settings(given):
+        spark.sql("CREATE TABLE derby.APP.t (id INT)")
+        for text in (
+            "CREATE INDEX i ON derby.APP.t USING btree (id OPTIONS ('a' = 'b'))",
+            "DROP INDEX i ON derby.APP.t",
+        ):
+            with pytest.raises(Exception, match="(create|drop)Index is not supported"):
+                spark.sql(text)
+        with fails("DELTA_ONLY_OPERATION", "SHOW INDEXES"):
+            spark.sql("SHOW INDEXES ON derby.APP.t")
+        spark.sql("DROP TABLE derby.APP.t")
