@@ -2,8 +2,8 @@
 
 Owns the figures: files and rows, layout, what predicates read, the log, and what OPTIMIZE and VACUUM would do. What
 they mean says :mod:`headwater.statements.maintenance.findings`.
-Promises: they come from the log alone, and :func:`health` needs neither Spark nor a JVM. No data file is read; whether
-all are there is looked up for a local table, where that is cheap.
+Promises: they come from the log alone, and those of indexes from manifests beside it; :func:`health` needs neither
+Spark nor a JVM. No data file is read; whether all are there is looked up for a local table, where that is cheap.
 So VACUUM's figures are those of files that commits removed: without files that were never committed, and with those
 that another engine's VACUUM has deleted already, if it left no note in the log.
 """
