@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -56,12 +57,79 @@ def test_it_scans_what_it_can_and_the_rows_are_the_same(comet: CometSpark, table
     assert _NATIVE in plan, plan
 
 
-def test_it_reads_no_file_that_lost_rows(comet: CometSpark) -> None:
-    comet.query(f"CREATE TABLE marked USING delta {_TABLES['vectors']} AS {_ROWS}")
-    comet.query("DELETE FROM marked WHERE id = 5")
-    rows, plan = comet.query("SELECT count(*), sum(id) FROM marked WHERE id < 10 AND s <> ''")
-    assert rows == [[9, 40]]
-    assert _NATIVE not in plan
+#: Tables of which some files have deletion vectors.
+_MARKED = {
+    "marked": "",
+    "marked_parts": "PARTITIONED BY (p)",
+    "marked_mapped": "PARTITIONED BY (p) TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
+}
+_GONE = (5, 17, 250, 251, 252)
+_MARKED_QUERIES = [
+    "SELECT count(*), sum(id), max(st.a) FROM {t} WHERE s <> ''",
+    "SELECT p, count(s), sum(id), avg(d), sum(n), max(day) FROM {t} GROUP BY p ORDER BY p",
+    "SELECT * FROM {t} WHERE id BETWEEN 3 AND 20 OR id BETWEEN 500 AND 510 ORDER BY id",
+    "SELECT id, st FROM {t} WHERE p = 2 AND id < 500 ORDER BY id % 250, id LIMIT 70",
+    "SELECT a.id, b.s FROM {t} a JOIN {t} b ON a.id = b.id + 1 WHERE a.p = 1 ORDER BY a.id",
+    "SELECT a.p, count(*) FROM {t} a LEFT ANTI JOIN {t} b ON a.id = b.id + 100 GROUP BY a.p ORDER BY a.p",
+    "WITH c AS (SELECT p, sum(id) AS x FROM {t} GROUP BY p) SELECT a.p, a.x + b.x FROM c a JOIN c b USING (p) ORDER BY 1",
+    "SELECT count(*) FROM {t} WHERE id > (SELECT avg(id) FROM {t} WHERE p = 1)",
+    "SELECT p, id FROM (SELECT p, id, row_number() OVER (PARTITION BY p ORDER BY id DESC) AS r FROM {t}) WHERE r < 3 ORDER BY p, id",
+    "SELECT /*+ BROADCAST(k) */ t.p, sum(t.id) FROM {t} t JOIN keys k ON t.p = k.p WHERE k.name = 'two' GROUP BY t.p",
+    "SELECT count(st), count(p) FROM {t}",
+]
+#: Settings under which other plans are made.
+_PLANS: list[dict[str, str]] = [
+    {},
+    {"spark.comet.convert.parquet.enabled": "true"},
+    {"spark.sql.adaptive.enabled": "false", "spark.comet.convert.parquet.enabled": "true"},
+    {"spark.sql.adaptive.enabled": "false"},
+    {"spark.comet.exec.columnarToRow.native.enabled": "true"},
+    {"spark.comet.enabled": "false"},
+]
+
+
+@pytest.fixture(scope="module")
+def marked(comet: CometSpark) -> CometSpark:
+    gone = f"id IN ({', '.join(map(str, _GONE))})"
+    for table, how in _MARKED.items():
+        comet.query(f"CREATE TABLE {table} USING delta {how} AS {_ROWS} LIMIT 0")
+        comet.query(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+        for low in range(0, 1000, 200):
+            comet.query(f"INSERT INTO {table} SELECT * FROM ({_ROWS}) WHERE id >= {low} AND id < {low + 200}")
+    comet.query("ALTER TABLE marked_mapped RENAME COLUMN st.a TO z")
+    comet.query("ALTER TABLE marked_mapped RENAME COLUMN st.z TO a")
+    for table in _MARKED:
+        comet.query(f"DELETE FROM {table} WHERE {gone}")
+    comet.query(f"CREATE TABLE unmarked USING parquet AS SELECT * FROM ({_ROWS}) WHERE NOT ({gone})")
+    comet.query("CREATE TABLE keys USING delta AS SELECT * FROM VALUES (1, 'one'), (2, 'two') AS (p, name)")
+    return comet
+
+
+@contextmanager
+def _set(comet: CometSpark, settings: dict[str, str]) -> Iterator[None]:
+    for name, value in settings.items():
+        comet.run(f"spark.conf.set({name!r}, {value!r})")
+    try:
+        yield
+    finally:
+        for name in settings:
+            comet.run(f"spark.conf.unset({name!r})")
+
+
+@pytest.mark.parametrize("table", _MARKED)
+@pytest.mark.parametrize("settings", _PLANS, ids=str)
+def test_files_with_deletion_vectors_are_read_beside_the_others(
+    marked: CometSpark, table: str, settings: dict[str, str]
+) -> None:
+    """The scan is a union of Comet's, and of Headwater's, where Comet scans at all."""
+    natively = settings != {"spark.comet.enabled": "false"}
+    for query in _MARKED_QUERIES:
+        expected, _ = marked.query(query.format(t="unmarked"))
+        with _set(marked, settings):
+            rows, plan = marked.query(query.format(t=table))
+        assert rows == expected, plan
+        assert (_NATIVE in plan) == natively, plan
+        assert ("all with deletion vectors" in plan) == natively, plan
 
 
 def test_row_ids_are_read_by_spark(comet: CometSpark) -> None:

@@ -6,7 +6,7 @@ import headwater.spark.scan.tables.HeadwaterFileIndex
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, Expression, FileSourceMetadataAttribute}
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.execution.{ColumnarRule, FileSourceScanExec, SparkPlan, UnionExec}
+import org.apache.spark.sql.execution.{ColumnarRule, FileSourceScanExec, ProjectExec, SparkPlan, UnionExec}
 import org.apache.spark.sql.execution.datasources.PartitionDirectory
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.headwater.SparkInternals
@@ -59,9 +59,15 @@ case class AcceleratedScans(session: SparkSession) extends Rule[SparkPlan] {
       "dataFilters" -> scan.dataFilters.filter(AcceleratedScans.isExact).map(renamed))
   }
 
-  /** The scan of the files with deletion vectors. Its columns are called as in [[plain]]: readers find them by their place in it. */
-  private def ours(scan: FileSourceScanExec, index: HeadwaterFileIndex, mapping: ColumnMapping): SparkPlan =
-    AcceleratedScans.copied(scan, "relation" -> index.in(scan.relation), "output" -> scan.output.map(named(scan, mapping)))
+  /**
+   * The scan of the files with deletion vectors. Its columns are called as in [[plain]]: readers find them by their place in it. The
+   * projection changes nothing, but keeps its batches from those of Comet: Comet converts some to rows as if all were its own, and
+   * Comet 1.2.0 fails at a union of batches with structs that it has converted itself.
+   */
+  private def ours(scan: FileSourceScanExec, index: HeadwaterFileIndex, mapping: ColumnMapping): SparkPlan = {
+    val output = scan.output.map(named(scan, mapping))
+    ProjectExec(output, AcceleratedScans.copied(scan, "relation" -> index.in(scan.relation), "output" -> output))
+  }
 
   /** A column with the name and the type that it has in the files. */
   private def named(scan: FileSourceScanExec, mapping: ColumnMapping)(column: Attribute): Attribute =
