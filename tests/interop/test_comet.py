@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
-from support.comet import CometSpark, comet_spark
+from support.comet import CometSpark, comet_jar, comet_spark, spark_packages
+from support.fetched_packages import fetched_packages
+from support.paths import ROOT
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(1800)]
 
@@ -186,7 +193,8 @@ def test_statements_and_streams_over_files_with_deletion_vectors(marked: CometSp
     marked.query("DELETE FROM worked WHERE id IN (1, 2)")
     marked.query("UPDATE worked SET s = 'x' WHERE id IN (3, 1500)")
     marked.query(
-        "MERGE INTO worked t USING marked s ON t.id = s.id WHEN MATCHED AND s.id = 9 THEN DELETE WHEN NOT MATCHED THEN INSERT *"
+        "MERGE INTO worked t USING marked s ON t.id = s.id "
+        "WHEN MATCHED AND s.id = 9 THEN DELETE WHEN NOT MATCHED THEN INSERT *"
     )
     marked.query("INSERT INTO worked SELECT id + 5000, p, s, d, n, day, st FROM worked WHERE id < 10")
     rows, plan = marked.query("SELECT count(s), sum(id), count_if(s = 'x') FROM worked")
@@ -195,8 +203,8 @@ def test_statements_and_streams_over_files_with_deletion_vectors(marked: CometSp
     kept = sum(range(2000)) - 9
     assert rows == [[1999 + 9, kept + sum(5000 + i for i in range(9)), 3]], plan
     streamed = marked.run(
-        "query = spark.readStream.table('worked').writeStream.format('delta')"
-        f".option('checkpointLocation', {str(marked.home / 'offsets')!r}).trigger(availableNow=True).toTable('streamed')\n"
+        "writer = spark.readStream.table('worked').writeStream.format('delta').trigger(availableNow=True)\n"
+        f"query = writer.option('checkpointLocation', {str(marked.home / 'offsets')!r}).toTable('streamed')\n"
         "query.awaitTermination()\nresult = spark.table('streamed').count()"
     )
     assert streamed == 2008
@@ -293,3 +301,22 @@ def test_nothing_is_given_to_it_once_it_is_off(comet: CometSpark) -> None:
         assert "FileScan delta" in plan
     finally:
         comet.run("spark.conf.set('spark.comet.enabled', 'true')")
+
+
+def test_tpc_h_has_the_same_answers_as_without_it(tmp_path: Path) -> None:
+    """With deletion vectors and without; the bench exits with 1 if answers differ."""
+    duckdb = fetched_packages("test-duckdb-1.1.3", "duckdb==1.1.3")
+    done = subprocess.run(
+        [*(sys.executable, "-m", "bench.lakehouse", "--comet", "--side", "ours", "--side", "spark", "--rounds", "0")]
+        + ["--scale", "0.01", "--memory", "1g", "--spark", str(spark_packages()), "--directory", str(tmp_path)],
+        env={**os.environ, "HEADWATER_COMET_JAR": comet_jar(), "PYTHONPATH": str(duckdb)},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=1700,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("compared: q") == 2 * 22
+    plain, vectors = re.findall(r"ours: Comet did (\d+) of (\d+) scans", done.stdout)
+    assert plain[0] == plain[1]
+    assert 0 < int(vectors[0]) < int(vectors[1])

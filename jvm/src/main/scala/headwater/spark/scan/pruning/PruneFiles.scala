@@ -38,7 +38,8 @@ case class PruneFiles(session: SparkSession) extends Rule[LogicalPlan] {
         limit.withNewChildren(Seq(limit.child.transform { case same: LogicalRelation if same eq relation => fewer }))
       case filter @ Filter(condition, Prunable(relation, files, index)) =>
         filter.copy(child = want(relation, files, new FilesWanted(index, conjuncts(condition, relation), columns(relation))))
-      case Prunable(relation, files, index) if estimatesRows || needsList(index) => want(relation, files, new FilesWanted(index, Nil, columns(relation)))
+      case Prunable(relation, files, index) if estimatesRows || needsList(index) =>
+        want(relation, files, new FilesWanted(index, Nil, columns(relation)))
     }
     if (wanted.isEmpty) plan
     else {
