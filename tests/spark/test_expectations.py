@@ -484,7 +484,8 @@ def test_writers_spell_the_table_alike(spark, rows, database, tmp_path):
         )
         spark.sql(f"INSERT INTO {name} VALUES ({number}, -2)")
         spark.sql(
-            f"MERGE INTO {name} AS t USING (SELECT {number} AS k) ON id = k WHEN NOT MATCHED THEN INSERT (id, amount) VALUES (k, -3)"
+            f"MERGE INTO {name} USING (SELECT {number} AS k) ON id = k "
+            "WHEN NOT MATCHED THEN INSERT (id, amount) VALUES (k, -3)"
         )
     found = rows("SELECT quarantine_source.table, count(*) FROM bad GROUP BY ALL ORDER BY any_value(id)")
     quoted = [f"`spark_catalog`.`{database}`.`{name}`" for name in ("t", "2nd", "third")]
