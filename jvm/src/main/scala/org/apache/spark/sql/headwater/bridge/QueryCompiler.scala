@@ -67,9 +67,10 @@ object QueryCompiler {
   def parse(session: SparkSession, text: String): Expression =
     // An error shows its place in this text, not in the statement that runs.
     try CurrentOrigin.withOrigin(Origin())(parser(session).parseExpression(text)) match {
-      case Alias(named, _) => named
-      case other => other
-    } catch { case _: StackOverflowError => throw tooDeep(text) }
+        case Alias(named, _) => named
+        case other => other
+      }
+    catch { case _: StackOverflowError => throw tooDeep(text) }
 
   private def tooDeep(text: String): HeadwaterException =
     HeadwaterException("HEADWATER_EXPRESSION_TOO_DEEP", "expression" -> (if (text.length > 200) s"${text.take(200)}…" else text))
