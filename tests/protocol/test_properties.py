@@ -116,6 +116,7 @@ def test_typed_reading_has_defaults():
     assert properties.AUTO_COMPACT.of({}) == ""
     assert properties.COLUMN_MAPPING_MODE.of({"delta.columnMapping.mode": "Name"}) == "name"
     assert parse_bytes("128mb") == parse_bytes("134217728") == 128 << 20
+    assert parse_bytes(f"{1 << 60}t") == (1 << 63) - 1
 
 
 @pytest.mark.parametrize(

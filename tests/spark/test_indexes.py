@@ -17,13 +17,15 @@ def path(spark, tmp_path, database):
     """A table ``t`` of four files."""
     path = tmp_path / "a t"
     spark.sql(
-        f"CREATE TABLE t (id BIGINT, email STRING, `a b` INT, d DOUBLE, p INT, s STRUCT<x: INT>) USING delta "
-        f"PARTITIONED BY (p) LOCATION '{path}' TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+        "CREATE TABLE t (id BIGINT, email STRING, `a b` INT, d DOUBLE, v VARCHAR(9), l STRING COLLATE UTF8_LCASE, "
+        f"p INT, s STRUCT<x: INT>) USING delta PARTITIONED BY (p) LOCATION '{path}' "
+        "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
     )
     spark.sql(
-        "INSERT INTO t SELECT id, 'k' || id, CAST(id AS INT), id, 1, named_struct('x', 1) FROM range(0, 40, 1, 2)"
+        "INSERT INTO t SELECT id, 'k' || id, CAST(id AS INT), id, 'v', 'l', 1, named_struct('x', 1) "
+        "FROM range(0, 40, 1, 2)"
     )
-    spark.sql("INSERT INTO t SELECT id, 'k' || id, CAST(id AS INT), id, 1, NULL FROM range(40, 80, 1, 2)")
+    spark.sql("INSERT INTO t SELECT id, 'k' || id, CAST(id AS INT), id, 'v', 'l', 1, NULL FROM range(40, 80, 1, 2)")
     return path
 
 
@@ -97,6 +99,8 @@ def test_what_no_table_can_have(spark, path, fails):
     for columns, words in {
         "p": "partition column",
         "d": "type double",
+        "v": "declared length",
+        "l": "collation",
         "s": "is of the type",
         "s.x": "field of a struct",
         "id, ID": "twice",
@@ -170,3 +174,24 @@ def test_an_index_follows_its_columns(spark, rows, path, fails):
     assert rows("SHOW INDEXES ON o")[0][:2] == ("of_id", "id")
     with fails("HEADWATER_INVALID_INDEX", "no column key"):
         spark.range(3).write.format("delta").option("headwater.index.of_id.columns", "key").saveAsTable("q")
+
+
+def test_tables_of_other_catalogs_keep_sparks_statements(spark, settings, fails):
+    """A catalog of JDBC hands an index to its database; this one has none to offer."""
+    derby = "spark.sql.catalog.derby"
+    given = {
+        derby: "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog",
+        f"{derby}.url": "jdbc:derby:memory:indexes;create=true",
+        f"{derby}.driver": "org.apache.derby.iapi.jdbc.AutoloadedDriver",
+    }
+    with settings(given):
+        spark.sql("CREATE TABLE derby.APP.t (id INT)")
+        for text in (
+            "CREATE INDEX i ON derby.APP.t USING btree (id OPTIONS ('a' = 'b'))",
+            "DROP INDEX i ON derby.APP.t",
+        ):
+            with pytest.raises(Exception, match="(create|drop)Index is not supported"):
+                spark.sql(text)
+        with fails("DELTA_ONLY_OPERATION", "SHOW INDEXES"):
+            spark.sql("SHOW INDEXES ON derby.APP.t")
+        spark.sql("DROP TABLE derby.APP.t")

@@ -273,6 +273,8 @@ REFUSALS = [
 
 #: Claims that another test runs, or that are about another product: a part of the sentence, and that test.
 HELD_BY = {
+    "USING and OPTIONS are refused": "spark/test_indexes.py::test_what_no_table_can_have",
+    "collation, CHAR and VARCHAR are refused": "spark/test_indexes.py::test_what_no_table_can_have",
     "`WITH (CREDENTIAL …)` is refused": "sql/test_copy_into.py::test_credentials_are_refused_with_the_reason",
     "A name that is not there is an error": "spark/test_copy_into.py::test_files_and_pattern",
     "a hidden file that is named is an error": (

@@ -119,6 +119,19 @@ def test_missing_files_of_a_managed_table_are_removed_by_its_catalog(model, spar
     assert rows("SELECT id FROM unity.s.t ORDER BY id") == [(0,), (1,), (2,), (3,)]
 
 
+def test_an_index_of_a_managed_table_needs_no_permission(model, spark, rows):
+    spark.sql("CREATE TABLE unity.s.t (id INT, name STRING) USING delta")
+    spark.sql("INSERT INTO unity.s.t VALUES (1, 'a'), (2, 'b')")
+    assert rows("CREATE INDEX by_name ON unity.s.t (name)")[0][:3] == ("by_name", 2, 2)
+    assert [row[4] for row in rows("DESCRIBE HISTORY unity.s.t LIMIT 1")] == ["CREATE INDEX"]
+    assert entry(model).properties["headwater.index.by_name.columns"] == "name"
+    spark.sql("ALTER TABLE unity.s.t SET TBLPROPERTIES ('headwater.index.by_id.columns' = 'id')")
+    assert [row[:3] for row in rows("REFRESH INDEX ON unity.s.t")] == [("by_id", 2, 2), ("by_name", 0, 0)]
+    assert rows("SELECT id FROM unity.s.t WHERE name = 'b'") == [(2,)]
+    spark.sql("DROP INDEX by_name ON unity.s.t")
+    assert [row[0] for row in rows("SHOW INDEXES ON unity.s.t")] == ["by_id"]
+
+
 def test_a_copy_outside_of_the_catalog_is_a_table_of_its_own(model, spark, rows, database):
     spark.sql("CREATE TABLE unity.s.t USING delta AS SELECT id FROM range(5)")
     spark.sql("CREATE TABLE like_it LIKE unity.s.t USING delta")

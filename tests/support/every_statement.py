@@ -178,6 +178,13 @@ BY_PATH: dict[str, tuple[str, Request]] = {
     "vacuum dry run": ("vacuum", {"name": "t", "arguments": {"dryRun": True}}),
     "vacuum lite": ("vacuum", {"name": "t", "arguments": {"mode": "lite"}}),
     "vacuum": ("vacuum", {"name": "t", "arguments": {}}),
+    "an index": (
+        "alter_table",
+        {"name": "t", "changes": [{"kind": "set_property", "key": "headwater.index.i.columns", "value": "id"}]},
+    ),
+    "drop index": ("drop_index", {"name": "t", "arguments": {"index": "i", "ifExists": True}}),
+    "refresh index": ("refresh_index", {"name": "t", "arguments": {}}),
+    "show indexes": ("show_indexes", {"name": "t", "arguments": {}}),
     "fsck dry run": ("fsck", {"name": "t", "arguments": {"dryRun": True}}),
     "fsck": ("fsck", {"name": "t", "arguments": {}}),
     "maintain dry run": ("maintain_table_dry_run", {"name": "t", "arguments": {}}),

@@ -50,7 +50,7 @@ _BYTES = re.compile(r"(\d+)\s*([kmgt]?)i?b?", re.IGNORECASE)
 _BYTE_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
-#: The longest interval, in milliseconds: what other engines and Arrow can hold.
+#: The longest interval, in milliseconds, and the largest size, in bytes: what other engines and Arrow can hold.
 LONGEST = 2**63 - 1
 
 
@@ -77,14 +77,14 @@ def parse_interval(text: str) -> int:
 
 
 def parse_bytes(text: str) -> int:
-    """Bytes of a size like ``134217728`` or ``128mb``.
+    """Bytes of a size like ``134217728`` or ``128mb``; at most :data:`LONGEST`, which is more than any file has.
 
     :raises ValueError: if it is not one.
     """
     match = _BYTES.fullmatch(text.strip())
     if not match:
         raise ValueError(text)
-    return int(match.group(1)) * _BYTE_UNITS[match.group(2).lower()]
+    return min(int(match.group(1)) * _BYTE_UNITS[match.group(2).lower()], LONGEST)
 
 
 @dataclass(frozen=True)

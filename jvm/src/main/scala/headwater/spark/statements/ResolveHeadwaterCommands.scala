@@ -17,7 +17,8 @@ import org.apache.spark.sql.catalyst.analysis.{
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTableType, CatalogUtils}
 import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.catalyst.plans.logical.{AnalyzeColumn, AnalyzeTable, CreateIndex, DropIndex, InsertIntoDir, LogicalPlan}
-import org.apache.spark.sql.catalyst.plans.logical.{ShowColumns, ShowCreateTable, ShowPartitions, SubqueryAlias, TruncatePartition, View}
+import org.apache.spark.sql.catalyst.plans.logical.{ShowColumns, ShowCreateTable, ShowPartitions, SubqueryAlias, TruncatePartition}
+import org.apache.spark.sql.catalyst.plans.logical.View
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.QuotingUtils
@@ -115,7 +116,8 @@ case class ResolveHeadwaterCommands(session: SparkSession) extends Rule[LogicalP
         "ifNotExists" -> ifNotExists,
         "kind" -> kind,
         "hasOptions" -> (options.nonEmpty || columns.exists(_._2.nonEmpty)))
-    case DropIndex(Delta(_, table), index, ifExists) => changed("drop_index", table, new StructType)("index" -> index, "ifExists" -> ifExists)
+    case DropIndex(Delta(_, table), index, ifExists) =>
+      changed("drop_index", table, new StructType)("index" -> index, "ifExists" -> ifExists)
     case AnalyzeTable(Delta(_, table), partition, noScan) if partition.isEmpty =>
       AnalyzeTableCommand(table, entry(table, "ANALYZE TABLE"), noScan, columns = Some(Nil))
     case AnalyzeColumn(Delta(_, table), columns, _) =>
