@@ -231,6 +231,7 @@ def bench_table() -> str:
 #: Marks in pages for which a record of measurements or of a proof is shown, by the function that makes Markdown of it.
 _RECORDS = {
     r"bench: lakehouse (\w+)": "bench.lakehouse.page.tables",
+    r"bench: comet (\w+)": "bench.lakehouse.page.comet",
     r"bench: results": "bench.lakehouse.page.results",
     r"bench: front page": "bench.lakehouse.page.race",
     r"bench: longevity": "bench.lakehouse.page.longevity",

@@ -33,6 +33,8 @@ _ICEBERG_SETTINGS = {
     "spark.sql.catalog.lake.type": "hadoop",
     "spark.sql.defaultCatalog": "lake",
 }
+#: Memory outside the heap, which Comet's native code works in.
+_COMET_OFF_HEAP = "2g"
 
 
 def with_constant(name: str, value: int) -> str:
@@ -65,8 +67,34 @@ def iceberg_jars() -> str | None:
     return os.environ.get("HEADWATER_ICEBERG_JARS")
 
 
-def settings(kind: str, directory: Path, memory: str) -> dict[str, str]:
-    """The configuration of a Spark of that kind; its warehouse lies under ``directory``."""
+def comet_jar() -> str:
+    """Comet's JAR, from ``HEADWATER_COMET_JAR``.
+
+    :raises SparkFailed: it is not named.
+    """
+    if jar := os.environ.get("HEADWATER_COMET_JAR"):
+        return jar
+    raise SparkFailed("Comet is not here. Name its JAR for the Spark that runs in HEADWATER_COMET_JAR.")
+
+
+def _comet_settings(jar: str) -> dict[str, str]:
+    return {
+        "spark.plugins": "org.apache.spark.CometPlugin",
+        "spark.comet.enabled": "true",
+        "spark.comet.convert.parquet.enabled": "true",
+        "spark.shuffle.manager": "org.apache.spark.sql.comet.execution.shuffle.CometShuffleManager",
+        "spark.driver.extraClassPath": jar,
+        "spark.memory.offHeap.enabled": "true",
+        "spark.memory.offHeap.size": _COMET_OFF_HEAP,
+    }
+
+
+def settings(kind: str, directory: Path, memory: str, comet: bool = False) -> dict[str, str]:
+    """The configuration of a Spark of that kind, with Comet or without; its warehouse lies under ``directory``."""
+    if comet:
+        own, comets = settings(kind, directory, memory), comet_jar()
+        every = ",".join(filter(None, (own.get("spark.jars"), comets)))
+        return {**own, **_comet_settings(comets), "spark.jars": every}
     common = {
         "spark.master": "local[2]",
         "spark.driver.memory": memory,
@@ -181,7 +209,7 @@ class Driven:
 
 class Spark(Driven):
     """A running Spark process; one with Headwater takes it from the checkout ``source``, if given. ``pyspark``: the
-    folder that has the package ``pyspark`` to run, in place of the installed one.
+    folder that has the package ``pyspark`` to run, in place of the installed one. ``comet``: whether it has Comet.
     """
 
     def __init__(
@@ -191,12 +219,13 @@ class Spark(Driven):
         memory: str = "4g",
         source: Path | None = None,
         pyspark: Path | None = None,
+        comet: bool = False,
     ) -> None:
         package = [str(source / "python")] if source else []
         package += [str(pyspark)] if pyspark else []
         super().__init__(kind, directory, "bench.worker", [str(ROOT), *package, *filter(None, sys.path)])
         ours = kind == EARLIER or kind.startswith(OURS)
-        answer = self.call("start", ours=ours, settings=settings(kind, directory, memory))
+        answer = self.call("start", ours=ours, settings=settings(kind, directory, memory, comet))
         if source and not Path(answer["package"]).is_relative_to(source):
             self.stop()
             raise SparkFailed(f"{kind}: runs the package in {answer['package']}, not the one under {source}.")

@@ -131,6 +131,15 @@ def plan(sql: str) -> dict[str, Any]:
     return {"seconds": time.perf_counter() - began, "files": files}
 
 
+def native_scans(sql: str) -> dict[str, Any]:
+    """How many scans of files a query has, as it ran, and how many of them Comet's native code does."""
+    frame = _spark.sql(sql)
+    frame.collect()
+    plan = frame._jdf.queryExecution().executedPlan().toString().partition("== Initial Plan ==")[0]
+    native = plan.count("CometNativeScan ")
+    return {"native": native, "all": native + plan.count("FileScan ")}
+
+
 def scan(sql: str) -> dict[str, Any]:
     """Read every row and column of a query and throw them away inside Spark."""
     began = time.perf_counter()
@@ -260,7 +269,7 @@ def handler_peak() -> dict[str, Any]:
 _ACTIONS: dict[str, Callable[..., dict[str, Any]]] = {
     f.__name__: f
     for f in (
-        *(start, run, appends, upserts, each, rows, answer, plan, scan),
+        *(start, run, appends, upserts, each, rows, answer, plan, native_scans, scan),
         *(stream_out, stream_in, first_batch, batches_out, batches_in, streams),
         *(upsert, batches_upserted),
         *(handler_peak, heap_peak),

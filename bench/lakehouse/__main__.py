@@ -1,5 +1,7 @@
 """The command: run workloads, print medians and ratios, and keep them in ``bench/lakehouse.json`` with ``--record``.
 
+With ``--comet``, all sides but one run with Comet, and the record is ``bench/comet.json``.
+
 The exit code is 1 if answers differ, or if Headwater cannot run something.
 """
 
@@ -8,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
@@ -19,10 +22,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from bench.lakehouse.data import NoGenerator
-from bench.lakehouse.page import RECORDED, others, ratio, summary
+from bench.lakehouse.page import COMET, RECORDED, others, ratio, summary
 from bench.lakehouse.running import Run
-from bench.lakehouse.sides import TITLES, Side, started, usual
-from bench.lakehouse.workloads import CHANGING, WORKLOADS
+from bench.lakehouse.sides import TITLES, Side, comet_version, started, usual
+from bench.lakehouse.workloads import ACCELERATED, CHANGING, WORKLOADS
 from bench.sparks import OURS, SparkFailed
 
 
@@ -42,10 +45,14 @@ def main(
     spark: Annotated[
         Path | None, typer.Option(help="A folder with the package pyspark to run, in place of the installed one.")
     ] = None,
-    record: Annotated[bool, typer.Option(help="Keep what is found, for the page on benchmarks.")] = False,
+    comet: Annotated[
+        bool, typer.Option(help=f"TPC-H with Comet on all sides and Parquet without; of {', '.join(ACCELERATED)}.")
+    ] = False,
+    record: Annotated[bool, typer.Option(help="Keep what is found, for the pages of the documentation.")] = False,
 ) -> None:
     """Measure Headwater, Delta Lake, plain Parquet, and Iceberg if its JARs are named, side by side."""
-    for given, known in ((only, WORKLOADS), (side, TITLES)):
+    workloads = ACCELERATED if comet else WORKLOADS
+    for given, known in ((only, workloads), (side, TITLES)):
         if unknown := set(given or ()) - set(known):
             raise typer.BadParameter(f"no {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     if record and (queries or not rounds):
@@ -57,18 +64,18 @@ def main(
     with tempfile.TemporaryDirectory(prefix="headwater-lakehouse-", dir=directory) as work:
         place = Path(work).resolve()
         with (
-            started(side or usual(), place, memory, spark and spark.resolve()) as sides,
+            started(side or usual(comet), place, memory, spark and spark.resolve(), comet) as sides,
             _progress(console) as progress,
         ):
-            for name in only or WORKLOADS:
+            for name in only or workloads:
                 able = [each for each in sides.values() if each.changes_rows or name not in CHANGING]
                 chosen = frozenset(filter(None, (queries or "").split(",")))
                 run = Run(place, able, scale, rounds, progress, chosen, clustered, most_files)
-                found = _measured(name, run)
+                found = _measured(workloads[name], run)
                 _print(console, name, found)
                 failed |= bool(found["differs"]) or any(OURS in errors for errors in found["cannot"].values())
                 if record:
-                    _keep(name, found)
+                    _keep(name, found, workloads, COMET if comet else RECORDED)
     raise typer.Exit(1 if failed else 0)
 
 
@@ -78,11 +85,11 @@ def _progress(console: Console) -> Progress:
     )
 
 
-def _measured(name: str, run: Run) -> dict[str, Any]:
+def _measured(workload: Callable[[Run], None], run: Run) -> dict[str, Any]:
     """The record of a workload."""
     load = round(os.getloadavg()[0], 1)
     try:
-        WORKLOADS[name](run)
+        workload(run)
     except (NoGenerator, SparkFailed) as error:
         raise SystemExit(str(error)) from None
     return {
@@ -95,6 +102,7 @@ def _measured(name: str, run: Run) -> dict[str, Any]:
         "clustered": run.clustered,
         "spark": _spark_of(run.sides[0]),
         "sides": {side.name: side.version() for side in run.sides},
+        **({"comet": comet_version()} if any(side.comet for side in run.sides) else {}),
         **asdict(run.found),
     }
 
@@ -118,6 +126,8 @@ def _print(console: Console, name: str, found: dict[str, Any]) -> None:
         table.add_row(f"{heading}: total, mean", *total, *(f"{m.mean:.2f}" if m else "" for m in means), style="bold")
         table.add_section()
     console.print(table)
+    for side, (native, every) in found["native"].items():
+        console.print(f"{side}: Comet did {native} of {every} scans", highlight=False)
     for what, errors in found["cannot"].items():
         for side, text in errors.items():
             console.print(f"{side} cannot run {what}: {text}", highlight=False, markup=False)
@@ -125,11 +135,11 @@ def _print(console: Console, name: str, found: dict[str, Any]) -> None:
         console.print(f"The answers of {what} differ: {text}", style="red", highlight=False, markup=False)
 
 
-def _keep(name: str, found: dict[str, Any]) -> None:
-    there = json.loads(RECORDED.read_text("utf-8")) if RECORDED.exists() else {}
+def _keep(name: str, found: dict[str, Any], workloads: Iterable[str], path: Path) -> None:
+    there = json.loads(path.read_text("utf-8")) if path.exists() else {}
     there[name] = found
-    ordered = {each: there[each] for each in WORKLOADS if each in there}
-    RECORDED.write_text(json.dumps(ordered, indent=1) + "\n", "utf-8")
+    ordered = {each: there[each] for each in workloads if each in there}
+    path.write_text(json.dumps(ordered, indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The tables of the page on benchmarks, from the record of a run: medians, their ratios, and the mean of these.
+"""The tables of the pages on benchmarks and accelerators, from the record of a run: medians, ratios, and their mean.
 
 Also the bars of the front page: the time of a whole workload on each side. Needs nothing but the record, so that the
 site is built without Spark.
@@ -17,6 +17,7 @@ from bench.sparks import OURS
 
 RECORDED = Path(__file__).resolve().parents[1] / "lakehouse.json"
 LONGEVITY = RECORDED.with_name("longevity.json")
+COMET = RECORDED.with_name("comet.json")
 #: A group with more lines than this is shown as its summary, and each line on demand.
 _LONG = 25
 #: A ratio above which the other side is called faster; below is noise.
@@ -96,15 +97,24 @@ def others(record: dict[str, Any]) -> list[str]:
 
 def tables(workload: str, path: Path = RECORDED) -> str:
     """A workload's part of the page, as Markdown."""
-    record = json.loads(path.read_text("utf-8")).get(workload)
+    record = json.loads(path.read_text("utf-8")).get(workload) if path.is_file() else None
     if record is None:
         return "No run of it is recorded yet."
     parts = [_opening(record)]
     for name, group in record["groups"].items():
         parts.append("\n".join(_group(_HEADINGS.get(name, name), group, record)))
+    parts.extend(
+        f"{record['sides'][side]}: Comet did {native} of {every} scans of files."
+        for side, (native, every) in record.get("native", {}).items()
+    )
     parts.extend(_behind(record))
     parts.extend(_exceptions(record))
     return "\n\n".join(parts)
+
+
+def comet(workload: str) -> str:
+    """A workload's part of the page on accelerators, as Markdown."""
+    return tables(workload, COMET)
 
 
 def results(path: Path = RECORDED) -> str:
@@ -197,8 +207,9 @@ def _conditions(record: dict[str, Any]) -> str:
 
 def _opening(record: dict[str, Any]) -> str:
     sides = ", ".join(record["sides"].values())
+    comet = f" with Comet {record['comet']}" if "comet" in record else ""
     return (
-        f"{sides}; Spark {record['spark']}; scale {record['scale']:g}, medians of {record['rounds']} rounds, "
+        f"{sides}; Spark {record['spark']}{comet}; scale {record['scale']:g}, medians of {record['rounds']} rounds, "
         f"{record['when']}, on {record['processors']} processors and {record['gigabytes']} GB "
         f"(load {record['load']} when it began). A ratio is Headwater's time divided by the other's: below 1, "
         "Headwater is faster. The bars have a mark at 1."

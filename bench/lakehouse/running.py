@@ -29,12 +29,14 @@ Action = Callable[[Side, int], float]
 @dataclass
 class Found:
     """What a workload found. ``groups`` has seconds by group, by what ran, and by side, the median of the rounds;
-    ``cannot`` the errors by what ran and side; ``differs`` how answers differ, by what ran.
+    ``cannot`` the errors by what ran and side; ``differs`` how answers differ, by what ran; ``native``, by side, how
+    many scans of files Comet did of how many.
     """
 
     groups: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
     cannot: dict[str, dict[str, str]] = field(default_factory=dict)
     differs: dict[str, str] = field(default_factory=dict)
+    native: dict[str, list[int]] = field(default_factory=dict)
 
 
 @dataclass
@@ -87,6 +89,7 @@ class Run:
         :param compared: the query to compare the answers of; the same if not given.
         """
         self.compare(name, compared or sql)
+        self._count_scans(name, sql)
         if self.rounds:
             self.time(group, name, lambda side, number: side.spark.run(sql))
 
@@ -106,6 +109,13 @@ class Run:
                 self.progress.console.print(f"[red]{name} differs[/red], {self.found.differs[name]}", highlight=False)
         if not self.rounds:
             self.progress.console.print(f"compared: {name}", highlight=False)
+
+    def _count_scans(self, name: str, sql: str) -> None:
+        for side in self.sides:
+            if side.comet and side.name not in self.found.cannot.get(name, {}):
+                found = side.spark.call("native_scans", sql=sql)
+                native, every = self.found.native.get(side.name, (0, 0))
+                self.found.native[side.name] = [native + found["native"], every + found["all"]]
 
     def _cannot(self, name: str, side: Side, error: SparkFailed) -> str:
         if "the process ended" in str(error):

@@ -11,13 +11,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.sparks import ICEBERG, OURS, PEER, PLAIN, Spark, iceberg_jars, peer_jars
+from bench.sparks import ICEBERG, OURS, PEER, PLAIN, Spark, comet_jar, iceberg_jars, peer_jars
 from headwater import __version__
 
 PARQUET = "parquet"
+#: Parquet in a Spark without Comet, where the others have it.
+UNACCELERATED = "spark"
 #: Each side's name for people, in the order of the tables.
-TITLES = {OURS: "Headwater", PEER: "Delta Lake", ICEBERG: "Iceberg", PARQUET: "Parquet"}
-_PROVIDERS = {OURS: "delta", PEER: "delta", ICEBERG: "iceberg", PARQUET: "parquet"}
+TITLES = {
+    OURS: "Headwater",
+    PEER: "Delta Lake",
+    ICEBERG: "Iceberg",
+    PARQUET: "Parquet",
+    UNACCELERATED: "Parquet without Comet",
+}
+_PROVIDERS = {OURS: "delta", PEER: "delta", ICEBERG: "iceberg", PARQUET: "parquet", UNACCELERATED: "parquet"}
 #: Where rows change, all sides mark rows and do not copy the others of their files.
 _DELTA_VECTORS = "'delta.enableDeletionVectors' = 'true'"
 _MERGE_ON_READ = ", ".join(f"'write.{kind}.mode' = 'merge-on-read'" for kind in ("delete", "update", "merge"))
@@ -32,6 +40,8 @@ class Side:
 
     name: str
     spark: Spark
+    #: Whether Comet runs in it.
+    comet: bool = False
 
     @property
     def changes_rows(self) -> bool:
@@ -65,19 +75,30 @@ class Side:
         return TITLES[self.name] + (f" {found[1]}" if found else "")
 
 
-def usual() -> list[str]:
-    """The sides of a run that names none: Iceberg where its JARs are named."""
-    return [name for name in TITLES if name != ICEBERG or iceberg_jars()]
+def comet_version() -> str:
+    """The version of Comet, from the name of its JAR."""
+    found = re.search(r"-(\d[\d.]*)\.jar$", comet_jar())
+    return found[1] if found else "of an unknown version"
+
+
+def usual(comet: bool = False) -> list[str]:
+    """The sides of a run that names none: Iceberg where its JARs are named, and with Comet, Parquet also without it."""
+    left_out = {*(() if comet else (UNACCELERATED,)), *(() if iceberg_jars() else (ICEBERG,))}
+    return [name for name in TITLES if name not in left_out]
 
 
 @contextmanager
-def started(names: list[str], directory: Path, memory: str, pyspark: Path | None = None) -> Iterator[dict[str, Side]]:
+def started(
+    names: list[str], directory: Path, memory: str, pyspark: Path | None = None, comet: bool = False
+) -> Iterator[dict[str, Side]]:
     """Start the sides, in the order of the tables; they end with the block."""
     sides: dict[str, Side] = {}
     try:
         for name in sorted(names, key=list(TITLES).index):
-            kind = PLAIN if name == PARQUET else name
-            sides[name] = Side(name, Spark(kind, directory, memory, pyspark=pyspark))
+            kind = PLAIN if name in (PARQUET, UNACCELERATED) else name
+            place, has_comet = directory / name, comet and name != UNACCELERATED
+            place.mkdir()
+            sides[name] = Side(name, Spark(kind, place, memory, pyspark=pyspark, comet=has_comet), has_comet)
         yield sides
     finally:
         for side in sides.values():

@@ -1,10 +1,10 @@
-"""What runs: LHBench's four workloads in a small size, and TPC-H."""
+"""What runs: LHBench's four workloads in a small size, and TPC-H, which also runs with Comet."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from bench.lakehouse.data import BATCHES, REFRESHED, TPCDS, TPCH, generated, without_limit
+from bench.lakehouse.data import BATCHES, REFRESHED, TPCDS, TPCH, Data, generated, without_limit
 from bench.lakehouse.running import Run
 from bench.lakehouse.sides import Side
 from bench.sparks import SparkFailed
@@ -22,6 +22,10 @@ _FILES = (10, 1000, 10_000, 200_000)
 _WRITING_TASKS = 1000
 #: By how many files less a table still has that many: a range of keys may be empty.
 _MISSING_FILES = 0.1
+#: The tables of TPC-H with deletion vectors, and by what their files are ranges; rows below are deleted.
+_MARKED = {"lineitem": "l_orderkey", "orders": "o_orderkey"}
+_MARKED_BELOW = 100
+_MARKED_FILES = 8
 #: What fact tables are clustered by, where that is asked for.
 _DATES = {
     "store_sales": "ss_sold_date_sk",
@@ -62,9 +66,33 @@ def _load_and_query(run: Run, family: str) -> None:
             for side in run.sides:
                 if side.clusters:
                     side.spark.run(f"OPTIMIZE {table}")
+    _query(run, data)
+
+
+def _query(run: Run, data: Data) -> None:
     for name, sql in data.queries.items():
         if not run.only_queries or name in run.only_queries:
             run.query("queries", name, sql, without_limit(sql))
+
+
+def vectors(run: Run) -> None:
+    """TPC-H; the first file of each of its two large tables has a deletion vector, where a side has these."""
+    data = generated(TPCH, run.scale, run.directory)
+    for side in run.sides:
+        side.use("vectors")
+        for table in data.tables():
+            rows = f"SELECT * FROM {data.rows_of(table)}"
+            if (key := _MARKED.get(table)) is None:
+                side.create(table, rows)
+                continue
+            left_out = f"{key} < {_MARKED_BELOW}"
+            files = f"SELECT /*+ REPARTITION_BY_RANGE({_MARKED_FILES}, {key}) */ * FROM ({rows}) AS r"
+            if side.changes_rows:
+                side.create(table, files, changeable=True)
+                side.spark.run(f"DELETE FROM {table} WHERE {left_out}")
+            else:
+                side.create(table, f"{files} WHERE NOT {left_out}")
+    _query(run, data)
 
 
 def refresh(run: Run) -> None:
@@ -182,5 +210,7 @@ WORKLOADS: dict[str, Callable[[Run], None]] = {
     "merge": merge,
     "files": files,
 }
+#: What runs with Comet.
+ACCELERATED: dict[str, Callable[[Run], None]] = {"tpch": tpch, "vectors": vectors}
 #: Those that need MERGE.
 CHANGING = frozenset({"refresh", "merge"})

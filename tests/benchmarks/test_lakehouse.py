@@ -93,7 +93,7 @@ class _Side:
     """A side whose statements take as long as it says, and that fails one of them."""
 
     def __init__(self, name: str, seconds: float, failing: str, failure: Exception) -> None:
-        self.name, self.spark = name, self
+        self.name, self.spark, self.comet = name, self, name == "ours"
         self._seconds, self._failing, self._failure = seconds, failing, failure
 
     def run(self, sql: str) -> float:
@@ -103,6 +103,8 @@ class _Side:
 
     def call(self, name: str, sql: str) -> dict[str, Any]:
         self.run(sql)
+        if name == "native_scans":
+            return {"native": 2, "all": 3}
         return {"rows": [[self.name if sql == "differing" else "a row"]]}
 
 
@@ -125,6 +127,7 @@ def test_what_a_side_cannot_run_is_kept_and_so_is_a_difference(lakehouse):
     }
     assert found.cannot == {"failing": {"peer": "failing: no such function"}}
     assert found.differs == {"differing": "ours and peer: ['ours'] and ['peer']"}
+    assert found.native == {"ours": [6, 9]}
 
 
 @pytest.fixture
@@ -154,6 +157,31 @@ def test_the_tables_of_the_page_come_from_the_record(lakehouse, record: Path):
     assert "Behind Delta Lake 2 by more than a tenth: nothing." in text
     assert "Parquet cannot run q2: `no such function`" in text
     assert "The answers of q1 differ, ours and peer: 1 rows and 2" in text
+
+
+def test_the_page_says_how_many_scans_an_accelerator_did(lakehouse, record: Path, tmp_path: Path):
+    found = json.loads(record.read_text())["tpch"]
+    record.write_text(json.dumps({"tpch": {**found, "comet": "1.2.0", "native": {"ours": [7, 8]}}}))
+    text = lakehouse("page").tables("tpch", record)
+    assert "Spark 4.2.1 with Comet 1.2.0; scale" in text
+    assert "Headwater 1: Comet did 7 of 8 scans of files." in text
+    assert lakehouse("page").tables("tpch", tmp_path / "none.json") == "No run of it is recorded yet."
+
+
+def test_all_sides_but_one_have_the_accelerator(lakehouse, monkeypatch, tmp_path: Path):
+    sparks, sides = importlib.import_module("bench.sparks"), lakehouse("sides")
+    monkeypatch.setenv("HEADWATER_COMET_JAR", "/jars/comet-spark-spark4.1_2.13-1.2.0.jar")
+    monkeypatch.setenv("HEADWATER_PEER_JARS", "/jars/delta.jar,/jars/storage.jar")
+    monkeypatch.delenv("HEADWATER_ICEBERG_JARS", raising=False)
+    assert sides.usual(comet=True) == [*sides.usual(), sides.UNACCELERATED]
+    assert sides.comet_version() == "1.2.0"
+    found = sparks.settings(sparks.PEER, tmp_path, "1g", comet=True)
+    assert found["spark.jars"] == "/jars/delta.jar,/jars/storage.jar,/jars/comet-spark-spark4.1_2.13-1.2.0.jar"
+    assert found["spark.plugins"] == "org.apache.spark.CometPlugin"
+    assert "spark.plugins" not in sparks.settings(sparks.PEER, tmp_path, "1g")
+    monkeypatch.delenv("HEADWATER_COMET_JAR")
+    with pytest.raises(sparks.SparkFailed, match="HEADWATER_COMET_JAR"):
+        sparks.settings(sparks.OURS, tmp_path, "1g", comet=True)
 
 
 def test_the_results_in_short_come_from_the_record(lakehouse, record: Path):

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
-from support.comet import CometSpark, comet_spark
+from support.comet import CometSpark, comet_jar, comet_spark, spark_packages
+from support.fetched_packages import fetched_packages
+from support.paths import ROOT
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(1800)]
 
@@ -56,12 +64,164 @@ def test_it_scans_what_it_can_and_the_rows_are_the_same(comet: CometSpark, table
     assert _NATIVE in plan, plan
 
 
-def test_it_reads_no_file_that_lost_rows(comet: CometSpark) -> None:
-    comet.query(f"CREATE TABLE marked USING delta {_TABLES['vectors']} AS {_ROWS}")
-    comet.query("DELETE FROM marked WHERE id = 5")
-    rows, plan = comet.query("SELECT count(*), sum(id) FROM marked WHERE id < 10 AND s <> ''")
-    assert rows == [[9, 40]]
-    assert _NATIVE not in plan
+#: Tables of which some files have deletion vectors.
+_MARKED = {
+    "marked": "",
+    "marked_parts": "PARTITIONED BY (p)",
+    "marked_mapped": "PARTITIONED BY (p) TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
+}
+_GONE = (5, 17, 250, 251, 252)
+_MARKED_QUERIES = [
+    "SELECT count(*), sum(id), max(st.a) FROM {t} WHERE s <> ''",
+    "SELECT p, count(s), sum(id), avg(d), sum(n), max(day) FROM {t} GROUP BY p ORDER BY p",
+    "SELECT * FROM {t} WHERE id BETWEEN 3 AND 20 OR id BETWEEN 500 AND 510 ORDER BY id",
+    "SELECT id, st FROM {t} WHERE p = 2 AND id < 500 ORDER BY id % 250, id LIMIT 70",
+    "SELECT a.id, b.s FROM {t} a JOIN {t} b ON a.id = b.id + 1 WHERE a.p = 1 ORDER BY a.id",
+    "SELECT a.p, count(*) FROM {t} a LEFT ANTI JOIN {t} b ON a.id = b.id + 100 GROUP BY a.p ORDER BY a.p",
+    "WITH c AS (SELECT p, sum(id) AS x FROM {t} GROUP BY p) SELECT p, a.x + b.x FROM c a JOIN c b USING (p) ORDER BY 1",
+    "SELECT count(*) FROM {t} WHERE id > (SELECT avg(id) FROM {t} WHERE p = 1)",
+    "SELECT id FROM (SELECT id, rank() OVER (PARTITION BY p ORDER BY id DESC) AS r FROM {t}) WHERE r < 3 ORDER BY 1",
+    "SELECT /*+ BROADCAST(k) */ t.p, sum(t.id) FROM {t} t JOIN keys k ON t.p = k.p WHERE k.name = 'two' GROUP BY t.p",
+    "SELECT count(st), count(p) FROM {t}",
+]
+#: Settings under which other plans are made.
+_PLANS: list[dict[str, str]] = [
+    {},
+    {"spark.comet.convert.parquet.enabled": "true"},
+    {"spark.sql.adaptive.enabled": "false", "spark.comet.convert.parquet.enabled": "true"},
+    {"spark.sql.adaptive.enabled": "false"},
+    {"spark.comet.exec.columnarToRow.native.enabled": "true"},
+    {"spark.comet.enabled": "false"},
+]
+
+
+@pytest.fixture(scope="module")
+def marked(comet: CometSpark) -> CometSpark:
+    gone = f"id IN ({', '.join(map(str, _GONE))})"
+    for table, how in _MARKED.items():
+        comet.query(f"CREATE TABLE {table} USING delta {how} AS {_ROWS} LIMIT 0")
+        comet.query(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+        for low in range(0, 1000, 200):
+            comet.query(f"INSERT INTO {table} SELECT * FROM ({_ROWS}) WHERE id >= {low} AND id < {low + 200}")
+    comet.query("ALTER TABLE marked_mapped RENAME COLUMN st.a TO z")
+    comet.query("ALTER TABLE marked_mapped RENAME COLUMN st.z TO a")
+    for table in _MARKED:
+        comet.query(f"DELETE FROM {table} WHERE {gone}")
+    comet.query(f"CREATE TABLE unmarked USING parquet AS SELECT * FROM ({_ROWS}) WHERE NOT ({gone})")
+    comet.query("CREATE TABLE keys USING delta AS SELECT * FROM VALUES (1, 'one'), (2, 'two') AS (p, name)")
+    return comet
+
+
+@contextmanager
+def _set(comet: CometSpark, settings: dict[str, str]) -> Iterator[None]:
+    for name, value in settings.items():
+        comet.run(f"spark.conf.set({name!r}, {value!r})")
+    try:
+        yield
+    finally:
+        for name in settings:
+            comet.run(f"spark.conf.unset({name!r})")
+
+
+@pytest.mark.parametrize("table", _MARKED)
+@pytest.mark.parametrize("settings", _PLANS, ids=str)
+def test_files_with_deletion_vectors_are_read_beside_the_others(
+    marked: CometSpark, table: str, settings: dict[str, str]
+) -> None:
+    """The scan is a union of Comet's, and of Headwater's, where Comet scans at all."""
+    natively = settings != {"spark.comet.enabled": "false"}
+    for query in _MARKED_QUERIES:
+        expected, _ = marked.query(query.format(t="unmarked"))
+        with _set(marked, settings):
+            rows, plan = marked.query(query.format(t=table))
+        assert rows == expected, plan
+        assert (_NATIVE in plan) == natively, plan
+        assert ("all with deletion vectors" in plan) == natively, plan
+
+
+def test_files_of_one_kind_are_one_scan(marked: CometSpark) -> None:
+    """Filters leave files out before they are divided, and other versions have other vectors."""
+    rows, plan = marked.query("SELECT count(s) FROM marked WHERE id >= 400")
+    assert (rows, _NATIVE in plan, "FileScan delta" in plan) == ([[600]], True, False), plan
+    rows, plan = marked.query("SELECT count(s) FROM marked WHERE id < 200")
+    assert (rows, _NATIVE in plan, "FileScan delta" in plan) == ([[198]], False, True), plan
+    ((version,),) = marked.query("SELECT max(version) FROM (DESCRIBE HISTORY marked)")[0]
+    before = f"marked VERSION AS OF {version - 1}"
+    rows, plan = marked.query(f"SELECT count(s) FROM {before} WHERE s <> ''")
+    assert (rows, _NATIVE in plan, "FileScan delta" in plan) == ([[1000]], True, False), plan
+    rows, plan = marked.query(f"SELECT id FROM {before} EXCEPT ALL SELECT id FROM marked ORDER BY id")
+    assert [row[0] for row in rows] == sorted(_GONE)
+
+
+def test_keys_of_a_join_leave_out_partitions_of_both_scans(marked: CometSpark) -> None:
+    query = "SELECT count(t.s) FROM marked_parts t JOIN keys k ON t.p = k.p WHERE k.name = 'two'"
+    ((expected,),) = marked.query(query.replace("marked_parts", "unmarked"))[0]
+    for settings in _PLANS[:4]:
+        with _set(marked, {**settings, "spark.sql.optimizer.dynamicPartitionPruning.reuseBroadcastOnly": "false"}):
+            rows, plan = marked.query(query)
+        assert rows == [[expected]]
+        assert _NATIVE in plan
+        assert "dynamicpruning" in plan
+
+
+def test_plans_that_are_kept_read_what_they_did(marked: CometSpark) -> None:
+    """Cached rows, before and after a change, and a DataFrame that is run again."""
+    marked.query("CREATE TABLE kept USING delta AS SELECT * FROM marked")
+    marked.query("ALTER TABLE kept SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    marked.query("INSERT INTO kept SELECT * FROM marked WHERE id < 100")
+    marked.query("DELETE FROM kept WHERE id = 1")
+    total = "SELECT count(s), sum(id) FROM {}"
+    first = [[1091, marked.query("SELECT sum(id) FROM marked")[0][0][0] + sum(range(100)) - 2 - 5 - 17]]
+    assert marked.query(total.format("kept"))[0] == first
+    marked.run("frame = spark.table('kept').select('id', 's')\nresult = None\nspark._kept = frame")
+    assert marked.run("result = [spark._kept.count(), spark._kept.count()]") == [1091, 1091]
+    marked.query("CACHE TABLE held AS SELECT id, s FROM kept")
+    assert marked.query(total.format("held"))[0] == first
+    marked.query("DELETE FROM kept WHERE id = 2")
+    assert marked.query(total.format("held"))[0] == [[1089, first[0][1] - 4]]
+    assert marked.run("result = spark._kept.where('s is not null').count()") == 1089
+    marked.query("UNCACHE TABLE held")
+    plan = marked.query("EXPLAIN SELECT s FROM kept")[0][0][0]
+    assert _NATIVE in plan
+    assert "all with deletion vectors" in plan
+
+
+def test_statements_and_streams_over_files_with_deletion_vectors(marked: CometSpark) -> None:
+    marked.query(
+        "CREATE TABLE worked USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true') AS SELECT * FROM plain"
+    )
+    marked.query("INSERT INTO worked SELECT id + 1000, p, s, d, n, day, st FROM plain")
+    marked.query("DELETE FROM worked WHERE id IN (1, 2)")
+    marked.query("UPDATE worked SET s = 'x' WHERE id IN (3, 1500)")
+    marked.query(
+        "MERGE INTO worked t USING marked s ON t.id = s.id "
+        "WHEN MATCHED AND s.id = 9 THEN DELETE WHEN NOT MATCHED THEN INSERT *"
+    )
+    marked.query("INSERT INTO worked SELECT id + 5000, p, s, d, n, day, st FROM worked WHERE id < 10")
+    rows, plan = marked.query("SELECT count(s), sum(id), count_if(s = 'x') FROM worked")
+    gone = [row[0] for row in marked.query("SELECT id FROM range(2000) EXCEPT SELECT id FROM worked ORDER BY id")[0]]
+    assert gone == [9]
+    kept = sum(range(2000)) - 9
+    assert rows == [[1999 + 9, kept + sum(5000 + i for i in range(9)), 3]], plan
+    streamed = marked.run(
+        "writer = spark.readStream.table('worked').writeStream.format('delta').trigger(availableNow=True)\n"
+        f"query = writer.option('checkpointLocation', {str(marked.home / 'offsets')!r}).toTable('streamed')\n"
+        "query.awaitTermination()\nresult = spark.table('streamed').count()"
+    )
+    assert streamed == 2008
+    marked.query("OPTIMIZE worked")
+    rows, plan = marked.query("SELECT count(s) FROM worked WHERE s <> ''")
+    assert (rows, _NATIVE in plan, "FileScan delta" in plan) == ([[2008]], True, False), plan
+
+
+def test_it_reads_no_positions_of_rows(comet: CometSpark) -> None:
+    """Once it does, a filter on positions can leave out the rows that deletion vectors name."""
+    reasons = comet.run(
+        "frame = spark.sql('SELECT id, _metadata.row_index FROM files WHERE id < 5')\n"
+        "plan = frame._jdf.queryExecution().executedPlan()\n"
+        "result = spark._jvm.org.apache.comet.ExtendedExplainInfo().generateExtendedInfo(plan)"
+    )
+    assert "Metadata column(s) _tmp_metadata_row_index is not supported" in reasons
 
 
 def test_row_ids_are_read_by_spark(comet: CometSpark) -> None:
@@ -142,3 +302,22 @@ def test_nothing_is_given_to_it_once_it_is_off(comet: CometSpark) -> None:
         assert "FileScan delta" in plan
     finally:
         comet.run("spark.conf.set('spark.comet.enabled', 'true')")
+
+
+def test_tpc_h_has_the_same_answers_as_without_it(tmp_path: Path) -> None:
+    """With deletion vectors and without; the bench exits with 1 if answers differ."""
+    duckdb = fetched_packages("test-duckdb-1.1.3", "duckdb==1.1.3")
+    done = subprocess.run(
+        [*(sys.executable, "-m", "bench.lakehouse", "--comet", "--side", "ours", "--side", "spark", "--rounds", "0")]
+        + ["--scale", "0.01", "--memory", "1g", "--spark", str(spark_packages()), "--directory", str(tmp_path)],
+        env={**os.environ, "HEADWATER_COMET_JAR": comet_jar(), "PYTHONPATH": str(duckdb)},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=1700,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("compared: q") == 2 * 22
+    plain, vectors = re.findall(r"ours: Comet did (\d+) of (\d+) scans", done.stdout)
+    assert plain[0] == plain[1]
+    assert 0 < int(vectors[0]) < int(vectors[1])

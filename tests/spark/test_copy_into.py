@@ -492,3 +492,66 @@ def test_loaded_files_of_tables_that_are_replaced_restored_and_cloned(spark, tab
     assert loaded(spark, copy.format("t")) == [1, 0]
     assert ids(spark) == [1]
     assert "generation" not in spark.sql("SHOW CREATE TABLE t").collect()[0][0]
+
+
+def _parquet(spark, landing: Path, name: str, query: str) -> None:
+    spark.sql(query).coalesce(1).write.format("parquet").save(f"{landing}-made/{name}")
+    (part,) = Path(f"{landing}-made/{name}").glob("part-*")
+    (landing / name).parent.mkdir(parents=True, exist_ok=True)
+    part.rename(landing / name)
+
+
+def test_files_whose_types_differ_become_the_columns_of_the_table(spark, database, landing, rows):
+    """Each file's column is cast as if the file were loaded alone."""
+    spark.sql("CREATE TABLE t (id BIGINT, v DOUBLE, s STRUCT<x: BIGINT>, day STRING) USING delta")
+    wide = "SELECT {}L AS id, CAST({} AS DOUBLE) AS v, struct(1L AS x) AS s"
+    narrow = "SELECT {} AS id, {}L AS v, struct(1 AS x) AS s"
+    for number, query in enumerate([wide, narrow, narrow, wide, narrow], 1):
+        folder = "day=a/" if number > 3 else ""
+        _parquet(spark, landing, f"{folder}{number}.parquet", query.format(number, number))
+    copy = f"COPY INTO t FROM '{landing}' FILEFORMAT = PARQUET"
+    assert loaded(spark, copy) == [5, 0]
+    assert loaded(spark, copy) == [0, 0]
+    assert sorted(rows("SELECT id, v, s.x, day FROM t")) == [
+        (n, float(n), 1, "a" if n > 3 else None) for n in range(1, 6)
+    ]
+    # A query over the files has a column once, so its types must have a wider one.
+    with pytest.raises(Exception, match="CANNOT_MERGE_SCHEMAS"):
+        spark.sql(
+            copy.replace(f"FROM '{landing}'", f"FROM (SELECT id FROM '{landing}')") + " COPY_OPTIONS ('force' = 'true')"
+        )
+    (landing / "more").mkdir()
+    _parquet(spark, landing, "more/6.parquet", "SELECT 6 AS id, 1 AS new")
+    _parquet(spark, landing, "more/7.parquet", "SELECT 7L AS id, 2L AS new")
+    merged = " COPY_OPTIONS ('mergeSchema' = 'true')"
+    selected = copy.replace(f"FROM '{landing}'", f"FROM (SELECT id + 1 AS id FROM '{landing}/more')")
+    assert loaded(spark, selected) == [2, 0]
+    assert loaded(
+        spark,
+        copy.replace(str(landing), f"{landing}/more") + " COPY_OPTIONS ('force' = 'true', 'mergeSchema' = 'true')",
+    ) == [2, 0]
+    assert rows("SELECT id, new FROM t WHERE id > 5 ORDER BY ALL") == [(6, 1), (7, None), (7, 2), (8, None)]
+    _parquet(spark, landing, "other/8.parquet", "SELECT 8 AS id, 1 AS bad")
+    _parquet(spark, landing, "other/9.parquet", "SELECT 9L AS id, 'x' AS bad")
+    with pytest.raises(Exception, match="CANNOT_MERGE_SCHEMAS"):
+        spark.sql(copy.replace(str(landing), f"{landing}/other") + merged)
+    assert rows("SELECT count(*) FROM t") == [(9,)]
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "xml"])
+def test_names_with_wildcards_are_no_patterns(spark, database, landing, rows, form):
+    """A record may be longer than a line, so Spark's reader looks for the files again."""
+    spark.sql("CREATE TABLE t (id INT, said STRING) USING delta")
+    text = {
+        "json": '[{{"id": {0},\n "said": "x"}}]',
+        "csv": 'id,said\n{0},"x\ny"\n',
+        "xml": "<rows><row><id>{0}</id>\n<said>x</said></row></rows>",
+    }[form]
+    for number, name in enumerate((f"e[1].{form}", f"e1.{form}", f"a*.{form}", f"{{b,c}}?.{form}", f"d, e.{form}")):
+        put(landing, name, text.format(number))
+    options = "'multiLine' = 'true', 'header' = 'true', 'rowTag' = 'row'"
+    copy = f"COPY INTO t FROM '{landing}' FILEFORMAT = {form} FORMAT_OPTIONS ({options})"
+    assert loaded(spark, f"{copy} FILES = ('e[1].{form}')") == [1, 0]
+    assert ids(spark) == [0]
+    assert loaded(spark, copy) == [4, 0]
+    assert ids(spark) == [0, 1, 2, 3, 4]

@@ -142,3 +142,16 @@ def test_errors_name_the_time(spark, tables, settings, fails):
         assert raised.value.getCondition() == condition
     with settings({NAME: " "}):
         assert spark.table("t").count() == 2
+
+
+def test_a_younger_table_can_be_refreshed(spark, rows, tables, settings, fails):
+    """Refreshing reads no rows."""
+    spark.sql("CREATE VIEW v AS SELECT * FROM t")
+    with settings({NAME: f"{_FIRST - timedelta(hours=1):%Y-%m-%d %H:%M:%S}Z"}):
+        for name in ("t", "v"):
+            spark.catalog.refreshTable(name)
+            spark.sql(f"REFRESH TABLE {name}")
+            with fails("DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION"):
+                spark.sql(f"SELECT * FROM {name}")
+    with fails("TABLE_OR_VIEW_NOT_FOUND"):
+        spark.catalog.refreshTable("missing")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from pyspark.errors import PySparkException
 
@@ -66,3 +68,50 @@ def test_errors_are_those_of_the_statement(spark, database, table, fails):
         with pytest.raises(PySparkException) as raised:
             spark.sql(text).collect()
         assert raised.value.getCondition() == condition, str(raised.value)[:300]
+
+
+def _limit(frame) -> str:
+    """The limit that the statement in a query was run with."""
+    plan = frame._jdf.queryExecution().analyzed()
+    while plan.nodeName() != "DESCRIBE HISTORY":
+        plan = plan.children().apply(0)
+    return plan.request().arguments().get("limit").toString()
+
+
+def test_a_limit_of_the_query_is_one_of_the_statement(spark, rows, database, table):
+    for _ in range(3):
+        spark.sql("INSERT INTO t VALUES (3)")
+    draw = random.Random(20261129)
+    for _ in range(12):
+        own = draw.choice([None, 1, 4, 9])
+        text, least = f"DESCRIBE HISTORY t{'' if own is None else f' LIMIT {own}'}", own
+        for _ in range(draw.randint(1, 3)):
+            columns = draw.choice(
+                ["*", "version", "version, rand() AS r", "version, version + 1 AS next, upper('x') AS x"]
+            )
+            most = draw.choice([None, 0, 1, 3, 100])
+            text = (
+                f"SELECT {columns} FROM ({text}){draw.choice(['', ' AS h'])}{'' if most is None else f' LIMIT {most}'}"
+            )
+            least = most if least is None else least if most is None else min(least, most)
+        frame = spark.sql(text)
+        expected = [5, 4, 3, 2, 1, 0][:least]
+        assert [row.version for row in frame.collect()] == expected, text
+        assert _limit(frame) == ("null" if least is None else str(least)), text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT version FROM (DESCRIBE HISTORY t) WHERE operation = 'DELETE' LIMIT 1",
+        "SELECT version FROM (DESCRIBE HISTORY t) ORDER BY version LIMIT 1",
+        "SELECT explode(sequence(0L, version - 2)) AS version FROM (DESCRIBE HISTORY t) WHERE version = 2 LIMIT 1",
+        "SELECT DISTINCT operation LIKE 'D%' AS version FROM (DESCRIBE HISTORY t) LIMIT 2",
+        "SELECT min(version) AS version FROM (DESCRIBE HISTORY t) LIMIT 1",
+        "SELECT min(version) OVER () AS version FROM (DESCRIBE HISTORY t) LIMIT 1",
+        "SELECT version FROM (DESCRIBE HISTORY t) LIMIT 1 OFFSET 2",
+    ],
+)
+def test_a_limit_of_other_rows_is_not(spark, rows, database, table, text):
+    assert len(rows(text)) == (2 if "DISTINCT" in text else 1)
+    assert _limit(spark.sql(text)) == "null"

@@ -474,24 +474,22 @@ def test_what_rows_that_are_turned_away_would_not_meet(spark, database, fails, c
         )
 
 
-@pytest.mark.parametrize("history", [False, True])
-def test_upserts_that_compare_events_turn_none_away(spark, rows, database, fails, history):
-    frame = spark.createDataFrame([(1, 10, 1), (1, -1, 2)], "k INT, amount INT, seq INT")
-
-    def upsert(events):
-        written = events.write.format("delta").mode("append").option("idCols", "k").option("sequenceBy", "seq")
-        (written.option("storedAs", "scd2") if history else written).saveAsTable("t")
-
-    upsert(frame.where("amount > 0"))
-    spark.sql("ALTER TABLE t ADD CONSTRAINT usual EXPECT (amount < 100)")
-    spark.sql("ALTER TABLE t ADD CONSTRAINT ok EXPECT (amount > 0) ON VIOLATION DROP ROW")
-    before = rows("SELECT * FROM t")
-    with fails("HEADWATER_INVALID_EXPECTATION", "sequenceBy", "ok"):
-        upsert(frame)
-    assert rows("SELECT * FROM t") == before
-    spark.sql("ALTER TABLE t DROP CONSTRAINT ok")
-    upsert(frame)
-    assert rows(f"SELECT amount FROM t {'WHERE __END_AT IS NULL' if history else ''}") == [(-1,)]
+def test_writers_spell_the_table_alike(spark, rows, database, tmp_path):
+    spark.sql(QUARANTINE)
+    expected = json.dumps({"condition": "amount > 0", "onViolation": "QUARANTINE", "into": [database, "bad"]})
+    for number, name in enumerate(("t", f"{database}.`2nd`", f"spark_catalog.{database}.third"), 1):
+        spark.sql(
+            f"CREATE TABLE {name} USING delta TBLPROPERTIES ('headwater.expect.ok' = '{expected}') "
+            f"AS SELECT {number} AS id, -1 AS amount"
+        )
+        spark.sql(f"INSERT INTO {name} VALUES ({number}, -2)")
+        spark.sql(
+            f"MERGE INTO {name} USING (SELECT {number} AS k) ON id = k "
+            "WHEN NOT MATCHED THEN INSERT (id, amount) VALUES (k, -3)"
+        )
+    found = rows("SELECT quarantine_source.table, count(*) FROM bad GROUP BY ALL ORDER BY any_value(id)")
+    quoted = [f"`spark_catalog`.`{database}`.`{name}`" for name in ("t", "2nd", "third")]
+    assert found == [(name, 3) for name in quoted]
 
 
 def test_writers_options_are_properties_of_new_tables(spark, rows, database, tmp_path):

@@ -295,8 +295,11 @@ HELD_BY = {
         "statements/writes/test_copy_into.py::test_options_of_databricks_that_would_be_ignored_are_refused"
     ),
     "a write with such rows is refused": "spark/test_expectations.py::test_a_table_that_takes_no_quarantined_rows",
-    "DROP ROW and QUARANTINE are refused": (
-        "spark/test_expectations.py::test_upserts_that_compare_events_turn_none_away"
+    "An event with a null key or a null sequence is an error": (
+        "spark/test_expectations_of_events.py::test_events_without_a_key_or_a_sequence"
+    ),
+    "one that uses a column that the rows lack is refused": (
+        "spark/test_expectations_of_events.py::test_what_an_event_alone_does_not_say"
     ),
     "NOT NULL is refused for a column of the table": (
         "spark/test_expectations.py::test_what_rows_that_are_turned_away_would_not_meet"

@@ -182,3 +182,25 @@ def test_a_constraint_calls_no_function_of_a_user(spark, fails, function):
             spark.sql(f"ALTER TABLE t ADD CONSTRAINT c CHECK ({function}(id))")
     with fails("DELTA_UDF_IN_CHECK_CONSTRAINT", function.rpartition(".")[2]):
         spark.sql(f"CREATE TABLE u (id INT, CONSTRAINT c CHECK (id IS NULL OR {function}(id))) USING delta")
+
+
+@pytest.mark.parametrize("key", ["delta.constraints.c", "headwater.expect.c"])
+@pytest.mark.parametrize(
+    "condition", ["(" * 4000 + "id > 0" + ")" * 4000, "NOT " * 800 + "id > 0", "id > 0" + " + 0" * 2000]
+)
+def test_expressions_of_a_log_that_are_too_deep(spark, tmp_path, fails, log, key, condition):
+    table = f"delta.`{tmp_path}`"
+    spark.sql(f"CREATE TABLE {table} (id INT) USING delta")
+    (metadata,) = (action["metaData"] for action in log(tmp_path, 0) if "metaData" in action)
+    stored = condition if key.startswith("delta") else json.dumps({"condition": condition, "onViolation": "DROP ROW"})
+    metadata["configuration"] = {key: stored}
+    (tmp_path / "_delta_log" / f"{1:020d}.json").write_text(json.dumps({"metaData": metadata}) + "\n")
+    for change in (
+        "INSERT INTO {} VALUES (1)",
+        "MERGE INTO {} USING (SELECT 1 AS n) ON id = n WHEN NOT MATCHED THEN INSERT (id) VALUES (n)",
+    ):
+        with fails("HEADWATER_EXPRESSION_TOO_DEEP", condition[:100]):
+            spark.sql(change.format(table))
+    assert spark.table(table).collect() == []
+    spark.sql(f"ALTER TABLE {table} DROP CONSTRAINT c")
+    spark.sql(f"INSERT INTO {table} VALUES (1)")

@@ -385,6 +385,10 @@ class Statement:
         """The path of the file for which a job failed, because it is damaged; None for any other error."""
         return self._context.damagedFile(error.java_exception) if isinstance(error, Py4JJavaError) else None
 
+    def names_condition(self, error: Exception, condition: str) -> bool:
+        """Whether an error is one of Spark's with a condition, or that of a job in which a task had such an error."""
+        return isinstance(error, Py4JJavaError) and f"[{condition}]" in str(error.java_exception.getMessage())
+
     def add_target(self, table: str) -> int:
         """Make a table available as ``hw_plan.`n` `` for the target of a MERGE, at its newest version; returns n."""
         return self._context.addTarget(table)

@@ -48,14 +48,23 @@ class CometSpark:
         return rows, plan
 
 
+def comet_jar() -> str:
+    """Comet's JAR."""
+    (jar,) = map(str, fetched(_HOME / "accelerator.xml"))
+    return jar
+
+
+def spark_packages() -> Path:
+    """The folder with the PySpark that it is for."""
+    return fetched_packages(f"test-pyspark-{_SPARK}", f"pyspark=={_SPARK}")
+
+
 @contextmanager
 def comet_spark(home: Path) -> Iterator[CometSpark]:
     """Start it; it ends with the block."""
-    (jar,) = map(str, fetched(_HOME / "accelerator.xml"))
-    spark = fetched_packages(f"test-pyspark-{_SPARK}", f"pyspark=={_SPARK}")
     given = environment()
-    env = {**given, "PYTHONPATH": os.pathsep.join([str(spark), given["PYTHONPATH"]])}
-    process = SparkProcess("comet_process", [str(home), jar], home, env)
+    env = {**given, "PYTHONPATH": os.pathsep.join([str(spark_packages()), given["PYTHONPATH"]])}
+    process = SparkProcess("comet_process", [str(home), comet_jar()], home, env)
     try:
         process.receive(_START_SECONDS)
         yield CometSpark(process)

@@ -46,11 +46,14 @@ class Attempt:
     started: float
     #: What became of rows that violate expectations.
     violations: Violations = field(default_factory=Violations)
+    #: Whether the rows that expectations turn away are not among those of the statement.
+    is_judged: bool = False
 
     @property
-    def judges(self) -> bool:
-        """Whether the table has expectations that count rows."""
-        return Judging.of(self.txn.definition) is not None
+    def judging(self) -> Judging | None:
+        """The table's expectations that count rows of the statement; None if there are none."""
+        found = Judging.of(self.txn.definition)
+        return found.without_turning_away if found is not None and self.is_judged else found
 
     @property
     def target(self) -> Target:

@@ -310,7 +310,7 @@ def _facts(attempt: Attempt, files: pa.Table, *, fills_identities: bool) -> Fact
         may_rewrite=(
             _changes_rows(request)
             and not attempt.writes_vectors
-            and not attempt.judges
+            and attempt.judging is None
             and not request.message.runs_python
         ),
         rewrites_whole=replaces_whole(attempt, files),

@@ -217,7 +217,7 @@ def replaces_whole(attempt: Attempt, files: pa.Table) -> bool:
     request = attempt.request
     if (
         attempt.writes_vectors
-        or attempt.judges
+        or attempt.judging is not None
         or request.message.condition is None
         or request.message.runs_python
         or files.num_rows != 1

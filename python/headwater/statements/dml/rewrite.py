@@ -180,8 +180,7 @@ class _Levels:
         self.has_idle_rows = self.writes_unchanged_rows or self.notes_source_rows
         self.has_rows = self.changes or self.writes_unchanged_rows or any(action.writes for action in actions)
         replaces = self.writes_unchanged_rows or any(action.clause.kind == "update" for action in actions)
-        expected = Judging.of(self.target.definition)
-        self.judging = expected if any(action.writes for action in actions) else None
+        self.judging = attempt.judging if any(action.writes for action in actions) else None
         self.stages = self.judging is not None and self.judging.stages
         if self.judging is not None and len(actions) > MOST_ACTIONS:
             raise too_many_clauses(self.target.definition, len(actions))

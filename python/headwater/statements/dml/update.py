@@ -126,7 +126,7 @@ def _plan(attempt: Attempt) -> _Plan:
     message = request.message
     may_repeat = message.condition is not None and message.condition_deterministic and not message.runs_python
     # Files whose rows are all turned away stay as they are.
-    may_repeat = may_repeat and not attempt.judges
+    may_repeat = may_repeat and attempt.judging is None
     needs_files = not attempt.writes_vectors and files.num_rows > 0 and not replaces_whole(attempt, files)
     return _Plan(files, searches=may_repeat and needs_files, indexed=indexed)
 

@@ -49,7 +49,7 @@ STAGED, _STAGED_PREFIX = Text("staged"), "cdc-staged-"
 DATA, CHANGE = Text("false"), Text("true")
 #: A row's number of an action and what it violates are one number: the most actions that a statement may have.
 MOST_ACTIONS = 128
-_VIOLATED = "HEADWATER_EXPECTATION_VIOLATED"
+VIOLATED = "HEADWATER_EXPECTATION_VIOLATED"
 _STRING, _INT, _LONG = PrimitiveType("string"), PrimitiveType("integer"), PrimitiveType("long")
 
 
@@ -110,6 +110,12 @@ class Judging:
             if each.action == QUARANTINE:
                 expectations.check_columns(each, definition.schema)
         return Judging(expected) if expected else None
+
+    @property
+    def without_turning_away(self) -> Judging | None:
+        """Those that turn no row away; None if there are none."""
+        kept = [each for each in self.expected if not each.turns_away]
+        return Judging(kept) if kept else None
 
     @property
     def turns_away(self) -> bool:
@@ -222,7 +228,7 @@ def fail_checks(definition: TableDefinition) -> list[tuple[Check, str]]:
 
     :raises HeadwaterError: ``HEADWATER_EXPECTATION_NOT_READABLE``.
     """
-    return [(each.check, _VIOLATED) for each in expectations.failing(definition.metadata.configuration)]
+    return [(each.check, VIOLATED) for each in expectations.failing(definition.metadata.configuration)]
 
 
 def is_staged_file(file: WrittenFile) -> bool:

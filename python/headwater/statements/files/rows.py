@@ -186,24 +186,46 @@ def write_rows(
     )
     if changes and judging is None:
         query = inserted_rows(schema, query)
-    spec = specification(target, query, options, is_gathered=gathered is not None)
-    if changes if judging is None else judging.has_places(changes):
-        spec = with_changes(spec, change_column(schema), stages=judging is not None)
     statement.step("write rows")
     violations = Violations()
     if judging is None:
-        files = statement.write(spec)
+        spec = specification(target, query, options, is_gathered=gathered is not None)
+        files = statement.write(with_changes(spec, change_column(schema)) if changes else spec)
     else:
-        answer = statement.write_tracked(msgspec.structs.replace(spec, tracked=True))
-        assert answer.tracked is not None
-        _, violations = judging.counts(answer.tracked.actions)
-        files, violations.staged = unstaged(answer.files)
+        files, violations = write_judged(
+            statement, target, query, options, judging, changes=changes, is_gathered=gathered is not None
+        )
     written = describe_files(target, files, data_change, has_pairs=changes)
     written.violations = violations
     # Numbers that rows in quarantine have are not given again.
     of_rows = [*(file for file in files if not is_change_file(file)), *violations.staged]
     written.schema = advanced_identities(schema, identities, statistics_leaves(target), of_rows)
     return written
+
+
+def write_judged(
+    statement: Statement,
+    target: Target,
+    query: Query,
+    options: Options,
+    judging: Judging,
+    *,
+    changes: bool,
+    is_gathered: bool = False,
+) -> tuple[list[WrittenFile], Violations]:
+    """Write the rows of a query that says what becomes of each (:meth:`Judging.new_rows`); the files of the table, and
+    what became of rows that violate expectations.
+
+    :param is_gathered: whether the query gathers its rows, for an optimized write.
+    """
+    spec = specification(target, query, options, is_gathered=is_gathered)
+    if judging.has_places(changes):
+        spec = with_changes(spec, change_column(target.schema), stages=True)
+    answer = statement.write_tracked(msgspec.structs.replace(spec, tracked=True))
+    assert answer.tracked is not None
+    _, violations = judging.counts(answer.tracked.actions)
+    files, violations.staged = unstaged(answer.files)
+    return files, violations
 
 
 def check_rows(

@@ -18,11 +18,13 @@ from headwater.bridge.statement import Statement
 from headwater.definition.changes import numbered
 from headwater.definition.requirements import without_protocol_properties
 from headwater.log.snapshot import Snapshot, table_exists
+from headwater.protocol.columns import quote
 from headwater.protocol.properties import for_new_table
 from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import parse_schema
 from headwater.schema.difference import describe_difference
 from headwater.statements.calls import call
+from headwater.statements.files.judging import Violations
 from headwater.statements.files.quarantine import settle
 from headwater.statements.files.rows import Target, Written, write_rows
 from headwater.statements.known_options import check_options
@@ -103,8 +105,17 @@ class Creation:
             self.txn.read_whole_table()
             self.txn.remove(removals(replaced.files))
 
-    def write(self) -> Creation:
-        """Write the rows of the statement's plan, if it has one."""
+    @property
+    def target(self) -> Target:
+        """The table as it will be."""
+        return Target(self._location.path, self.txn.definition)
+
+    def write(self, plan: int | None = None, turned_away: Violations | None = None) -> Creation:
+        """Write the rows of the statement's plan, if it has one.
+
+        :param plan: the number of a plan to write instead, whose columns are those of the request.
+        :param turned_away: what became of rows that are not among them.
+        """
         request, txn = self._request, self.txn
         if request.plan is None or request.row_schema is None:
             return self
@@ -113,12 +124,14 @@ class Creation:
         declared = txn.metadata.schema
         rows = parse_schema(request.row_schema)
         provided = [found.name if (found := declared.find(f.name)) is not None else f.name for f in rows]
-        target = Target(self._location.path, txn.definition)
-        self._written = written = write_rows(self._statement, target, request.plan, provided, self._options)
+        target, plan = self.target, request.plan if plan is None else plan
+        self._written = written = write_rows(self._statement, target, plan, provided, self._options)
+        if turned_away is not None:
+            written.violations.add(turned_away)
         if written.schema is not None:
             txn.redefine(numbered(txn.definition, written.schema))
         txn.add(written.files)
-        settle(self._statement, txn, target, written.violations, _operation(request), name=request.name)
+        settle(self._statement, txn, target, written.violations, _operation(request), name=_quoted_name(request))
         return self
 
     def commit(self) -> CommitAnswer:
@@ -131,6 +144,16 @@ class Creation:
         committed = commit(self.txn, self._statement, provenance, application=application)
         note_created(request, self._statement)
         return committed
+
+
+def _quoted_name(request: CreateTableRequest) -> str | None:
+    """The table's name as writers to a table that is there have it; None for a table known by its path."""
+    if request.name is None:
+        return None
+    own = request.identifier[-2:]
+    # The name says in which catalog it is, unless that is the session's.
+    catalog = request.name.removesuffix(".".join(own)).removesuffix(".")
+    return quote([catalog or "spark_catalog", *own])
 
 
 def _metrics(written: Written, replaced: Snapshot | None) -> dict[str, int | str]:

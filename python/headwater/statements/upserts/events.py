@@ -52,7 +52,6 @@ from headwater.sql.composing import (
     Number,
     Over,
     Query,
-    Relation,
     Resolved,
     Rows,
     Text,
@@ -234,22 +233,26 @@ def _is_ordered(kind: DataType) -> bool:
     return True
 
 
-def prepare(events: Events, plan: int, statement: Statement) -> Query:
+def deletes_key(events: Events, statement: Statement) -> Expression:
+    """Whether an event deletes its key, over the rows as they come."""
+    if events.upsert.deletes is None:
+        return FALSE
+    return call("coalesce", Resolved(statement.place(events.upsert.deletes)), FALSE)
+
+
+def prepare(events: Events, given: Rows, statement: Statement) -> Query:
     """The newest event of each key, or all of them for a history: the stored columns, whether the event deletes, and
     its sequence.
 
-    :param plan: the number of the plan that has the rows.
+    :param given: the rows as they come.
     """
     upsert, keys = events.upsert, [Column(key.name) for key in events.keys]
     columns = [_as_stored(column, events.as_stored.get(column.name.lower())) for column in events.schema]
-    deletes: Expression = FALSE
-    if upsert.deletes is not None:
-        deletes = call("coalesce", Resolved(statement.place(upsert.deletes)), FALSE)
-    added: list[Expression] = [Alias(deletes, events.deletes_name)]
+    added: list[Expression] = [Alias(deletes_key(events, statement), events.deletes_name)]
     if upsert.keeps_history:
         # What it is computed from need not be stored.
-        added.append(_sequence_of(events, statement))
-    rows: Rows = select(*columns, *added, rows=Relation(plan))
+        added.append(sequence_of(events, statement))
+    rows: Rows = select(*columns, *added, rows=given)
     if others := _partitions_beside_keys(events):
         # With ignoreNullUpdates, a value that is stored as null must keep the previous value, as a null does.
         values = [Alias(as_stored(Column(c.name)), c.name) if c in others else Column(c.name) for c in events.schema]
@@ -261,7 +264,7 @@ def prepare(events: Events, plan: int, statement: Statement) -> Query:
         return _one_of_each(events, rows, keys)
     sequence = Column(events.sequence_name)
     if not upsert.keeps_history:
-        rows = select(STAR, _sequence_of(events, statement), rows=rows)
+        rows = select(STAR, sequence_of(events, statement), rows=rows)
     null = row_error(
         "HEADWATER_UPSERT_NULL_SEQUENCE", {"expression": Text(upsert.sequence), "key": _shown_as_text(events.keys)}
     )
@@ -316,7 +319,8 @@ def folded(events: Events, rows: Rows) -> Query:
     )
 
 
-def _sequence_of(events: Events, statement: Statement) -> Expression:
+def sequence_of(events: Events, statement: Statement) -> Alias:
+    """The sequence of an event, under its name."""
     assert events.upsert.sequence is not None
     assert events.sequence is not None
     value: Expression = Resolved(statement.place(events.upsert.sequence))

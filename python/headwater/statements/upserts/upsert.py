@@ -26,9 +26,8 @@ from headwater.bridge.messages.follow import WriteBatchRequest
 from headwater.bridge.messages.write import WriteRequest
 from headwater.bridge.statement import Statement
 from headwater.log.snapshot import Snapshot
-from headwater.protocol.table_definition import TableDefinition
+from headwater.protocol.actions import Metadata
 from headwater.protocol.types import StructType, parse_schema, schema_string
-from headwater.schema import expectations
 from headwater.schema.evolution import unknown_columns_error
 from headwater.sql.composing import Column, Not, Query, Relation, select
 from headwater.statements.dml.attempt import begin
@@ -54,6 +53,7 @@ from headwater.statements.upserts.deleted_keys import (
 from headwater.statements.upserts.events import Events, events_of, prepare
 from headwater.statements.upserts.finding import companion_in
 from headwater.statements.upserts.history_columns import with_history
+from headwater.statements.upserts.judging_events import JudgedEvents, judged, judged_for_new_table, judging_of
 from headwater.statements.upserts.merging import compose, described
 from headwater.statements.writes.evolving import grown_schema, may_evolve
 from headwater.statements.writes.insert import still_fits
@@ -81,17 +81,10 @@ def create_table(request: CreateTableRequest, options: Options, statement: State
     upsert = check(request.options, "append" if request.mode == "create" else "overwrite")
     rows = parse_schema(request.row_schema)
     events = events_of(upsert, rows, None, statement, request.partition_columns)
-    kept = Relation(statement.keep(prepare(events, request.plan, statement).text()))
-    if upsert.keeps_history:
-        there = history.of_new_table(events, kept)
-    else:
-        columns = [Column(name) for name in events.schema.names]
-        there = select(*columns, rows=kept, where=Not(Column(events.deletes_name)))
     declared = parse_schema(request.schema)
     stored = StructType(tuple(column for column in declared if events.schema.find(column.name) is not None))
     wanted = structs.replace(
         request,
-        plan=statement.keep(there.text()),
         schema=schema_string(_of_table(events, stored)),
         row_schema=schema_string(_of_table(events, events.schema)),
     )
@@ -100,8 +93,14 @@ def create_table(request: CreateTableRequest, options: Options, statement: State
         planned = create.plan(wanted, statement)
         if isinstance(planned, CommitAnswer):
             return planned
-        _refuse_turning_away(upsert, planned.txn.definition)
-        txn = planned.write().txn
+        given: Query = Relation(request.plan)
+        away = None
+        if (judging := judging_of(upsert, planned.txn.definition)) is not None:
+            target = planned.target
+            found = judged_for_new_table(events, rows, request.plan, judging, target, statement)
+            given, away = found.accepted, found.turn_away(target, options, statement)
+        kept = Relation(statement.keep(prepare(events, given, statement).text()))
+        txn = planned.write(statement.keep(_of_new_table(events, kept).text()), away).txn
         if upsert.remembers_deletes:
             companion = companion_of(txn.table_path, txn.metadata, events)
             number = Remembering(companion, events, kept, idempotence(options, statement), statement).bind(None)
@@ -113,8 +112,8 @@ def create_table(request: CreateTableRequest, options: Options, statement: State
             raise
     # Another writer was the first.
     statement.discard()
-    given = _Rows(request.plan, request.row_schema, False)
-    return _Batch(upsert, _Seen(request.table, None, None), None, given, options, statement).run()
+    batch = _Rows(request.plan, request.row_schema, False)
+    return _Batch(upsert, _Seen(request.table, None, None), None, batch, options, statement).run()
 
 
 def write_batch(request: WriteBatchRequest, options: Options, statement: Statement) -> CommitAnswer:
@@ -143,21 +142,12 @@ def _of_table(events: Events, columns: StructType) -> StructType:
     return with_history(columns, events.sequence)
 
 
-def _refuse_turning_away(upsert: Upsert, definition: TableDefinition) -> None:
-    """Refuse expectations that turn events away which are compared with others: the newest of a key stands for all of
-    them, and ends the row of the history before it.
-
-    :raises HeadwaterError: ``HEADWATER_INVALID_EXPECTATION``.
-    """
-    if upsert.sequence is None:
-        return
-    expected = expectations.counted(definition.metadata.configuration)
-    if (away := next((each for each in expected if each.turns_away), None)) is not None:
-        raise expectations.invalid(
-            away,
-            "A write with sequenceBy compares the events of each key, and an event that is turned away would take "
-            "others with it. Leave such events out of the rows, or use FAIL UPDATE or no ON VIOLATION.",
-        )
+def _of_new_table(events: Events, kept: Relation) -> Query:
+    """The rows of a table that is created for prepared events."""
+    if events.upsert.keeps_history:
+        return history.of_new_table(events, kept)
+    columns = [Column(name) for name in events.schema.names]
+    return select(*columns, rows=kept, where=Not(Column(events.deletes_name)))
 
 
 class _Seen(NamedTuple):
@@ -203,8 +193,11 @@ class _Batch:
         self.options, self.statement = options, statement
         self.application = application or idempotence(options, statement)
         self.parameters = {**self.upsert.parameters(), **(parameters or {})}
-        #: The prepared rows, computed once.
+        #: The prepared rows, computed once; those that expectations turned away before; and the table whose
+        #: expectations these are.
         self.kept: Relation | None = None
+        self.judged: JudgedEvents | None = None
+        self.judged_for: Metadata | None = None
         #: The batch's deletions, by the companion's id.
         self.remembered: dict[str, Remembering] = {}
 
@@ -244,9 +237,8 @@ class _Batch:
         """Upsert into a version or a newer one; None where something was committed to it meanwhile that the events were
         not compared with: deletions, or any rows where the table keeps a history."""
         statement, rows = self.statement, parse_schema(self.rows.schema)
-        _refuse_turning_away(self.upsert, snapshot.definition)
         events = self._events(snapshot, rows)
-        prepared = self._prepared(events)
+        prepared = self._prepared(events, rows, snapshot)
         companion = companion_in(snapshot, events, statement) if self.upsert.sequence else None
         deletions = number = None
         if companion is not None:
@@ -261,9 +253,9 @@ class _Batch:
         attempt = begin(DmlRequest(change, self.options, self.application, self.parameters), statement)
         if self._is_done(attempt.snapshot):
             return CommitAnswer(version=attempt.snapshot.version, skipped=True)
-        _refuse_turning_away(self.upsert, attempt.snapshot.definition)
-        if self.upsert.keeps_history and attempt.snapshot.version != snapshot.version:
+        if not self._holds_for(attempt.snapshot, snapshot):
             return None
+        attempt.is_judged = self.judged is not None
         if companion is not None:
             attempt.txn.transaction_version(companion.application)
             if not self._knows_all_deletions(companion, events, snapshot, attempt.snapshot):
@@ -274,6 +266,8 @@ class _Batch:
             attempt.txn.set_transaction(self.application.id, self.application.version)
         if self.rows.reads_table:
             attempt.txn.read_whole_table()
+        if self.judged is not None:
+            attempt.violations.add(self.judged.turn_away(attempt.target, self.options, statement))
         answer = structs.replace(merge_once(attempt), counts=None)
         if companion is not None and number is not None and may_have_expired(attempt.snapshot):
             self._confirm(companion, number)
@@ -356,10 +350,37 @@ class _Batch:
             return events
         return events_of(self.upsert, rows, table, self.statement, partitions)
 
-    def _prepared(self, events: Events) -> Query:
+    def _holds_for(self, now: Snapshot, seen: Snapshot) -> bool:
+        """Whether what was computed for a version holds for a newer one."""
+        of_version = self.upsert.keeps_history or (self.rows.reads_table and self.judged is not None)
+        judges = self.judged is not None or judging_of(self.upsert, now.definition) is not None
+        return (now.version == seen.version or not of_version) and (now.metadata == seen.metadata or not judges)
+
+    def _prepared(self, events: Events, rows: StructType, snapshot: Snapshot) -> Query:
+        plan, statement = self.rows.plan, self.statement
+        judging = judging_of(self.upsert, snapshot.definition)
+        wanted = None if judging is None else snapshot.metadata
+        if self.kept is None or wanted != self.judged_for:
+            if wanted != self.judged_for:
+                # Other events may be the newest ones now.
+                self.remembered.clear()
+            self.judged, self.judged_for = None, wanted
+            if judging is not None:
+                self.judged = judged(
+                    events,
+                    rows,
+                    plan,
+                    judging,
+                    snapshot,
+                    statement,
+                    evolves=self._evolves,
+                    reads_table=self.rows.reads_table,
+                )
+            self.kept = None
+        given = Relation(plan) if self.judged is None else self.judged.accepted
         if self.rows.reads_table:
             # Not computed once: the attempt reads the table at its own version.
-            return prepare(events, self.rows.plan, self.statement)
+            return prepare(events, given, statement)
         if self.kept is None:
-            self.kept = Relation(self.statement.keep(prepare(events, self.rows.plan, self.statement).text()))
+            self.kept = Relation(statement.keep(prepare(events, given, statement).text()))
         return self.kept

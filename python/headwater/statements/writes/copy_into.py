@@ -20,6 +20,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import structs
 
 from headwater.basics import clock
 from headwater.basics.amounts import size_text
@@ -41,6 +42,7 @@ from headwater.definition.changes import numbered
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.columns import format_name
 from headwater.protocol.types import (
+    DataType,
     PrimitiveType,
     StructField,
     StructType,
@@ -50,6 +52,7 @@ from headwater.protocol.types import (
 from headwater.schema import visible
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import identity_columns
+from headwater.schema.widening import can_widen
 from headwater.statements.calls import own_statement, reads
 from headwater.statements.expressions import number_of, texts_of
 from headwater.statements.files.quarantine import settle
@@ -87,6 +90,8 @@ _OF_TEXT = ("csv", "json", "xml")
 _OF_ROWS = ("json", "xml")
 #: Formats whose files each have their own columns, which Spark's reader merges if it is asked to.
 _MERGED = ("parquet", "orc")
+#: Spark's error if files have a column with types that its reader does not merge.
+_NOT_MERGED = "CANNOT_MERGE_SCHEMAS"
 #: What the list of files has done with already, or what could leave out a file that then counts as loaded.
 _OWN_OPTIONS = ("pathglobfilter", "modifiedafter", "modifiedbefore", "ignorecorruptfiles", "ignoremissingfiles",
                 "recursivefilelookup", "path", "paths", "basepath", "__globpaths__")  # fmt: skip
@@ -171,6 +176,14 @@ class _Listing:
         return pa.array([file.path for file in self.source.files], pa.string())
 
 
+class _Part(NamedTuple):
+    """Files that one reader takes together; the plan that reads them, and their columns."""
+
+    files: Sequence[SourceFile]
+    plan: int
+    columns: StructType
+
+
 _AnyRequest = CopyIntoRequest | CopyIntoValidateRequest | ExplainCopyIntoRequest | CopyColumnsRequest
 
 
@@ -252,22 +265,32 @@ class _Copying:
         empty = _Found(txn, Target(snapshot.table_path, txn.definition), None, StructType(()))
         if not listing.new:
             return empty
-        plan = self._selected(self._read(listing), listing)
-        if plan is None:
+        read = self._read(listing)
+        if read is None:
             return empty
+        plan = self._selected(read, listing)
         given = self._request.arguments
         if given.select is not None and given.select.upper().count("SELECT") > 1:
             # A subquery may read this table, at whatever version is the newest when it runs.
             txn.read_whole_table()
-        options = {} if self._merges is None else {"mergeSchema": str(self._merges).lower()}
+        placed = self._placed(plan, snapshot)
+        columns = parse_schema(statement.plan_schema(placed))
+        evolve_metadata(txn, snapshot, columns, Options(self._placing), statement, overwrites_schema=False)
+        return _Found(txn, Target(snapshot.table_path, txn.definition), placed, columns)
+
+    @property
+    def _placing(self) -> dict[str, str]:
+        """What the options of a writer say of the table's columns."""
+        return {} if self._merges is None else {"mergeSchema": str(self._merges).lower()}
+
+    def _placed(self, plan: int, snapshot: Snapshot) -> int:
+        """The plan whose rows are a plan's with the columns of the table."""
+        given = self._request.arguments
         by_name = not (given.select is not None and given.by_position)
         placement = Placement(
-            plan=plan, table=snapshot.table_path, version=snapshot.version, by_name=by_name, options=options
+            plan=plan, table=snapshot.table_path, version=snapshot.version, by_name=by_name, options=self._placing
         )
-        placed = statement.add_placement(placement)
-        columns = parse_schema(statement.plan_schema(placed))
-        evolve_metadata(txn, snapshot, columns, Options(options), statement, overwrites_schema=False)
-        return _Found(txn, Target(snapshot.table_path, txn.definition), placed, columns)
+        return self._statement.add_placement(placement)
 
     def _read(self, listing: _Listing) -> int | None:
         """The plan that reads the files; None if they are without a row."""
@@ -285,22 +308,71 @@ class _Copying:
         if by_rows and "samplingratio" in asked and computed_columns(listing.snapshot.schema):
             defaults["samplingRatio"] = "1.0"  # only what all rows say tells whether a default applies
             options = {name: value for name, value in options.items() if name.lower() != "samplingratio"}
-        paths = [file.path for file in listing.new]
-        files = SourceFiles(format=self._format, paths=paths, schema=None, options={**options, **defaults})
+        source = SourceFiles(format=self._format, paths=[], schema=None, options={**options, **defaults})
         statement.step("find the columns of the files")
-        plan = statement.add_source(files)
-        found = parse_schema(statement.plan_schema(plan))
-        if not found.fields and self._format == "csv":
+        parts = self._parts(listing, source)
+        plans = [self._read_part(part, source, listing, by_rows=by_rows) for part in parts]
+        if len(plans) == 1 or self._request.arguments.select is not None:
+            # Of the types of a column in a union, Spark takes the wider one.
+            found = [plan for plan in plans if plan is not None]
+            return found[0] if len(plans) == 1 and found else statement.add_sources(found) if found else None
+        return statement.add_sources([self._placed(plan, listing.snapshot) for plan in plans if plan is not None])
+
+    def _parts(self, listing: _Listing, source: SourceFiles) -> list[_Part]:
+        """The files in as few parts as there must be for one reader to take each: in a part, a column has one type."""
+        failures: list[Exception] = []
+
+        def read(files: Sequence[SourceFile]) -> _Part:
+            plan = self._statement.add_source(structs.replace(source, paths=[file.path for file in files]))
+            return _Part(files, plan, parse_schema(self._statement.plan_schema(plan)))
+
+        def parted(files: Sequence[SourceFile]) -> list[_Part]:
+            try:
+                return [read(files)]
+            except Exception as error:
+                if len(files) == 1 or not self._statement.names_condition(error, _NOT_MERGED):
+                    raise
+                failures.append(error)
+            half = len(files) // 2
+            return [*parted(files[:half]), *parted(files[half:])]
+
+        parts = parted(listing.new)
+        if not failures:
+            return parts
+        if not self._is_widened([part.columns for part in parts], listing.snapshot.schema):
+            raise failures[0]
+        alike: dict[str, list[SourceFile]] = {}
+        for part in parts:
+            alike.setdefault(schema_string(part.columns), []).extend(part.files)
+        return [read(files) for files in alike.values()]
+
+    def _is_widened(self, found: Sequence[StructType], table: StructType) -> bool:
+        """Whether each column has a type that its others widen to, or is cast to the type of the column of the table."""
+        is_placed = self._request.arguments.select is None
+        types: dict[str, set[DataType]] = {}
+        for columns in found:
+            for column in columns:
+                types.setdefault(column.name.lower(), set()).add(column.type)
+        return all(
+            is_placed
+            and table.find(name) is not None
+            or any(all(kind == wide or can_widen(kind, wide) for kind in kinds) for wide in kinds)
+            for name, kinds in types.items()
+        )
+
+    def _read_part(self, part: _Part, source: SourceFiles, listing: _Listing, *, by_rows: bool) -> int | None:
+        """The plan that reads the files of a part; None if they are without a row."""
+        if not part.columns.fields and self._format == "csv":
             return None
-        columns = self._columns(found, listing.snapshot, by_rows=by_rows)
+        columns = self._columns(part.columns, listing.snapshot, by_rows=by_rows)
         if self._asked.reader.flag("recursiveFileLookup"):
-            groups = [FolderGroup("", {}, list(listing.new))]
+            groups = [FolderGroup("", {}, list(part.files))]
         else:
-            groups = by_folders(listing.new)
-        if len(groups) == 1 and not groups[0].values and columns == found:
-            return plan
-        plans = [self._read_group(group, files, columns, listing) for group in groups]
-        return plans[0] if len(plans) == 1 else statement.add_sources(plans)
+            groups = by_folders(part.files)
+        if len(groups) == 1 and not groups[0].values and columns == part.columns:
+            return part.plan
+        plans = [self._read_group(group, source, columns, listing) for group in groups]
+        return plans[0] if len(plans) == 1 else self._statement.add_sources(plans)
 
     def _columns(self, found: StructType, snapshot: Snapshot, *, by_rows: bool) -> StructType:
         """The columns that a reader of the files is given; Spark found others."""
@@ -353,10 +425,10 @@ class _Copying:
             tuple(StructField(column.name, column.type) for column in visible.for_reading(StructType(tuple(table))))
         )
 
-    def _selected(self, plan: int | None, listing: _Listing) -> int | None:
+    def _selected(self, plan: int, listing: _Listing) -> int:
         """What the statement selects of the rows."""
         given = self._request.arguments
-        if plan is None or given.select is None:
+        if given.select is None:
             return plan
         selected = self._statement.add_selection(given.select, plan)
         if given.columns is None:

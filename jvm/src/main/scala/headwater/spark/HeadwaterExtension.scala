@@ -6,7 +6,7 @@ import headwater.spark.dml.{PlanHeadwaterDml, ResolveApiColumns, ResolveHeadwate
 import headwater.spark.scan.pruning.{AggregateFromLog, PruneFiles, PruneFilesByKeys}
 import headwater.spark.scan.tables.{KeyByTransaction, PinSnapshots, ResolveHeadwaterRelations}
 import headwater.spark.shims.{ParserShim, SparkVersions}
-import headwater.spark.statements.{CheckTransaction, DescribeFunction, EarlyRules, HeadwaterParser, ResolveHeadwaterCommands}
+import headwater.spark.statements.{CheckTransaction, DescribeFunction, EarlyRules, HeadwaterParser, LimitHistory, ResolveHeadwaterCommands}
 import headwater.spark.write.{JoinInserts, PlanHeadwaterReplace, PlanOptimizedWrite, ResolveHeadwaterWrites, ShuffleOnce}
 import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.headwater.DefaultTime
@@ -44,6 +44,7 @@ class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
     extensions.injectPostHocResolutionRule(session => PlanHeadwaterDml(session))
     extensions.injectPostHocResolutionRule(session => PlanHeadwaterReplace(session))
     extensions.injectPostHocResolutionRule(session => JoinInserts(session))
+    extensions.injectPostHocResolutionRule(session => LimitHistory(session))
     extensions.injectPostHocResolutionRule(session => CheckTransaction(session))
     TableChangesFunctions.All.foreach(extensions.injectTableFunction)
     extensions.injectTableFunction(DescribeFunction.Entry)

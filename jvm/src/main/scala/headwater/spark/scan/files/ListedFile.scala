@@ -16,6 +16,10 @@ final case class ListedFile(
     partitionValues: Seq[String],
     deletionVector: String,
     rowIds: Option[FileRowIds] = None) {
+
+  /** Whether it has a deletion vector. */
+  def isMarked: Boolean = deletionVector != null
+
   def toStatus: FileStatusWithMetadata = {
     val status = new FileStatus(size, false, 1, 0, modificationTime, new Path(if (path.startsWith("/")) s"file:$path" else path))
     FileStatusWithMetadata(

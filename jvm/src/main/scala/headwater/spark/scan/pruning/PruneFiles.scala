@@ -13,7 +13,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalLimit, LogicalP
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.headwater.SparkInternals
-import org.apache.spark.sql.headwater.scan.HeadwaterParquetFileFormat
+import org.apache.spark.sql.headwater.scan.{AcceleratedScans, HeadwaterParquetFileFormat}
 
 /**
  * Prunes the files of a pinned table while Spark optimizes the query, so that joins are planned for the size of what is read. If Spark
@@ -38,7 +38,8 @@ case class PruneFiles(session: SparkSession) extends Rule[LogicalPlan] {
         limit.withNewChildren(Seq(limit.child.transform { case same: LogicalRelation if same eq relation => fewer }))
       case filter @ Filter(condition, Prunable(relation, files, index)) =>
         filter.copy(child = want(relation, files, new FilesWanted(index, conjuncts(condition, relation), columns(relation))))
-      case Prunable(relation, files, index) if estimatesRows => want(relation, files, new FilesWanted(index, Nil, columns(relation)))
+      case Prunable(relation, files, index) if estimatesRows || needsList(index) =>
+        want(relation, files, new FilesWanted(index, Nil, columns(relation)))
     }
     if (wanted.isEmpty) plan
     else {
@@ -49,6 +50,9 @@ case class PruneFiles(session: SparkSession) extends Rule[LogicalPlan] {
       }
     }
   }
+
+  /** Whether the scan is planned by its list of files, as some of them have deletion vectors. */
+  private def needsList(index: HeadwaterFileIndex): Boolean = index.state.hasDeletionVectors && AcceleratedScans.isAccelerated(session)
 
   private def conjuncts(condition: Expression, relation: LogicalRelation): Seq[Expression] = {
     def split(e: Expression): Seq[Expression] = e match {

@@ -50,8 +50,16 @@ class HeadwaterFileIndex(val indexed: IndexedFiles) extends FileIndex {
   def mayBePruned: Boolean = !live && (only.isEmpty || indexed.valuesPrune)
 
   /** How many files are left of how many, for people; empty where nothing was pruned. */
-  def shownFiles: String = indexed.pruned.map(found =>
-    s"${found.files.size} of ${found.of} files${found.index.map(name => s" by index $name").mkString}").getOrElse("")
+  def shownFiles: String = indexed.pruned.map { found =>
+    s"${found.files.size} of ${found.of} files" + found.index.map(name => s" by index $name").mkString + (if (indexed.marked.contains(true)) ", all with deletion vectors" else "")
+  }.getOrElse("")
+
+  /** The index of those of its files that have deletion vectors, or of the others; None unless files are known, and some are such. */
+  def having(marks: Boolean): Option[HeadwaterFileIndex] = indexed.pruned.map(_.where(_.isMarked == marks)).filter(_.files.nonEmpty).map {
+    some =>
+      new HeadwaterFileIndex(
+        indexed.copy(state = state.copy(hasDeletionVectors = marks), pruned = Some(some), marked = Some(marks)))
+  }
 
   /**
    * A relation of the table with this index in place of its own, to be read with the columns of the index's version.
@@ -128,18 +136,21 @@ class HeadwaterFileIndex(val indexed: IndexedFiles) extends FileIndex {
       _.references.nonEmpty).flatMap(filter => Try(matching(filter, partitions)).toOption.flatten).map(partitions.zip(_).collect {
       case (values, true) => values
     }.toSet)
-    val files = if (left.isEmpty) listed else listed.filter(file => left.forall(_(file.partitionValues)))
+    val files = listed.filter(file => indexed.keeps(file) && left.forall(_(file.partitionValues)))
     new HeadwaterFileIndex(indexed.copy(
       pruned = Some(PrunedFiles(wanted.trees.toSet, files, answer.allFiles, answer.index)),
       readBy = None))
   }
 
   /** The files to list, each with its number. */
-  private def numbered(filters: Seq[JsonNode]): Iterator[(ListedFile, Int)] = only match {
-    case None => scan(filters).zipWithIndex
-    case Some(given) =>
-      val left = indexed.pruned.map(_.files.iterator.map(_.path).toSet)
-      FileList.fromJson(given, partitionSchema.length).zipWithIndex.filter { case (file, _) => left.forall(_(file.path)) }
+  private def numbered(filters: Seq[JsonNode]): Iterator[(ListedFile, Int)] = {
+    val all = only match {
+      case None => scan(filters).zipWithIndex
+      case Some(given) =>
+        val left = indexed.pruned.map(_.files.iterator.map(_.path).toSet)
+        FileList.fromJson(given, partitionSchema.length).zipWithIndex.filter { case (file, _) => left.forall(_(file.path)) }
+    }
+    all.filter { case (file, _) => indexed.keeps(file) }
   }
 
   override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] = {
@@ -197,7 +208,7 @@ class HeadwaterFileIndex(val indexed: IndexedFiles) extends FileIndex {
       !isOfBefore && !that.isOfBefore &&
       path == that.path && indexed.store == that.indexed.store && state.tableId == that.state.tableId && live == that.live &&
       (live || state.version == that.state.version) && transaction == that.transaction &&
-      only == that.indexed.only && prunedFiles == that.prunedFiles
+      only == that.indexed.only && indexed.marked == that.indexed.marked && prunedFiles == that.prunedFiles
     case _ => false
   }
 

@@ -3,7 +3,7 @@ package headwater.spark.scan.tables
 import com.fasterxml.jackson.databind.JsonNode
 import headwater.spark.bridge.StoreOptions
 import headwater.spark.catalog.HeadwaterTable
-import headwater.spark.scan.files.PrunedFiles
+import headwater.spark.scan.files.{ListedFile, PrunedFiles}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.catalog.CatalogColumnStat
 import org.apache.spark.sql.types.StructType
@@ -18,6 +18,7 @@ import org.apache.spark.sql.types.StructType
  * @param valuesPrune whether these are files of the version, of which the values of joins and subqueries may leave some out
  * @param pruned those that filters leave
  * @param analyzed what ANALYZE TABLE stored about the columns
+ * @param marked whether the files that are listed have deletion vectors; if not given, both kinds are
  * @param readBy the transaction that a query reads it in, with a number; if none is given, that of its session, with the version
  */
 final case class IndexedFiles(
@@ -31,7 +32,11 @@ final case class IndexedFiles(
     valuesPrune: Boolean = false,
     pruned: Option[PrunedFiles] = None,
     analyzed: Map[String, CatalogColumnStat] = Map.empty,
-    readBy: Option[Option[(String, Long)]] = None)
+    marked: Option[Boolean] = None,
+    readBy: Option[Option[(String, Long)]] = None) {
+
+  def keeps(file: ListedFile): Boolean = marked.forall(_ == file.isMarked)
+}
 
 object IndexedFiles {
   def of(table: HeadwaterTable, live: Boolean): IndexedFiles =

@@ -2,6 +2,7 @@ package headwater.spark.scan.tables
 
 import scala.jdk.CollectionConverters._
 
+import headwater.spark.HeadwaterException
 import headwater.spark.bridge.TableLocation
 import headwater.spark.catalog.{CatalogRelation, HeadwaterTable, TableVersion}
 import headwater.spark.changes.FindChangeReads
@@ -28,11 +29,8 @@ case class TravelByDefault(session: SparkSession) extends Rule[LogicalPlan] {
     case named: UnresolvedRelation
         if named.isStreaming || isNewest(named.options) || named.getTagValue(FindChangeReads.Found).isDefined => named
     case named: UnresolvedRelation =>
-      val resolved = DefaultTime.within(Some(time))(SparkInternals.analyzer(session).ResolveRelations(named)).transform {
-        case relation: DataSourceV2Relation => travelled(relation, time)
-      }
-      // What a temporary view of a DataFrame has resolved already.
-      PinSnapshots.pin(resolved, index => Some(TableState.of(asOf(index.tableLocation, None, time))))
+      try asOf(named, time)
+      catch { case e: HeadwaterException if e.getCondition == "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION" && refreshes => named }
     case read: UnresolvedDataSource if !read.isStreaming && !isNewest(new CaseInsensitiveStringMap(read.options.asJava)) =>
       SparkInternals.loaded(session, read) match {
         case relation: DataSourceV2Relation => travelled(relation, time)
@@ -40,6 +38,18 @@ case class TravelByDefault(session: SparkSession) extends Rule[LogicalPlan] {
       }
     case other => other.mapChildren(travel(_, time))
   }
+
+  private def asOf(named: UnresolvedRelation, time: DefaultTime.Value): LogicalPlan = {
+    val resolved = DefaultTime.within(Some(time))(SparkInternals.analyzer(session).ResolveRelations(named)).transform {
+      case relation: DataSourceV2Relation => travelled(relation, time)
+    }
+    // What a temporary view of a DataFrame has resolved already.
+    PinSnapshots.pin(resolved, index => Some(TableState.of(asOf(index.tableLocation, None, time))))
+  }
+
+  /** Whether `spark.catalog.refreshTable` asks, which reads no row: it looks a table up as a query does, and nothing else says so. */
+  private def refreshes: Boolean = StackWalker.getInstance().walk[java.lang.Boolean](_.anyMatch(frame =>
+    frame.getMethodName == "refreshTable" && frame.getClassName.startsWith("org.apache.spark.sql.")))
 
   private def isNewest(options: CaseInsensitiveStringMap): Boolean = options.getBoolean("newestVersion", false)
 

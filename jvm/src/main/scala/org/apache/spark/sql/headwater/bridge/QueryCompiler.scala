@@ -13,6 +13,7 @@ import org.apache.spark.sql.catalyst.analysis.{
 import org.apache.spark.sql.catalyst.expressions.{
   Alias, Expression, ExprId, Literal, PlanExpression, SparkVersion, UserDefinedExpression, VariableReference
 }
+import org.apache.spark.sql.catalyst.parser.ParseException
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation, LogicalPlan, OneRowRelation, Project, UnresolvedHint}
 import org.apache.spark.sql.catalyst.trees.{CurrentOrigin, Origin, TreePattern}
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
@@ -65,10 +66,19 @@ object QueryCompiler {
   /** Parses an expression that a user wrote, without its alias. Throws Spark's own error. The result is unresolved. */
   def parse(session: SparkSession, text: String): Expression =
     // An error shows its place in this text, not in the statement that runs.
-    CurrentOrigin.withOrigin(Origin())(parser(session).parseExpression(text)) match {
-      case Alias(named, _) => named
-      case other => other
-    }
+    try CurrentOrigin.withOrigin(Origin())(parser(session).parseExpression(text)) match {
+        case Alias(named, _) => named
+        case other => other
+      }
+    catch { case _: StackOverflowError => throw tooDeep(text) }
+
+  private def tooDeep(text: String): HeadwaterException =
+    HeadwaterException("HEADWATER_EXPRESSION_TOO_DEEP", "expression" -> (if (text.length > 200) s"${text.take(200)}…" else text))
+
+  private def levels(expression: Expression): Int = 1 + expression.children.map(levels).maxOption.getOrElse(0)
+
+  /** The most levels of an expression in a log. With the usual stack of a thread, Spark resolves 400 of them, and not 800. */
+  private val MostLevels = 400
 
   /** Spark's functions that call a Java method by name. */
   private val CallJava = Set("reflect", "java_method", "try_reflect")
@@ -78,7 +88,10 @@ object QueryCompiler {
    * be able to run code, or to read other tables or the process's settings, with the rights of the session that writes to the table.
    */
   def parseStored(session: SparkSession, text: String): Expression = {
-    val parsed = parseComposed(session, text)
+    val parsed =
+      try parseComposed(session, text)
+      catch { case e: ParseException if e.getCondition == "FAILED_TO_PARSE_TOO_COMPLEX" => throw tooDeep(text) }
+    if (levels(parsed) > MostLevels) throw tooDeep(text)
     forbidden(parsed).foreach { part =>
       throw HeadwaterException("HEADWATER_STORED_EXPRESSION_REFUSED", "expression" -> text, "part" -> part)
     }

@@ -7,7 +7,7 @@ import scala.jdk.CollectionConverters._
 import headwater.spark.HeadwaterException
 import headwater.spark.bridge.SchemaText
 import headwater.spark.bridge.messages.SourceFiles
-import org.apache.hadoop.fs.Path
+import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.hadoop.security.AccessControlException
 import org.apache.spark.SparkThrowable
 import org.apache.spark.sql.SparkSession
@@ -16,17 +16,45 @@ import org.apache.spark.sql.execution.datasources.{FileFormat, HadoopFsRelation,
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, FileTable}
 import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.headwater.SparkInternals
+import org.apache.spark.sql.types.StructType
 
 /** The rows of files that a statement names, by Spark's own readers. */
 object FileSource {
   /** Throws `HEADWATER_COPY_FILE_NOT_READ` if the reader would leave out one of the files, or read another. */
   def plan(session: SparkSession, files: SourceFiles): LogicalPlan = {
-    val reader = session.read.format(files.format).options(files.options)
-    files.schema.foreach(schema => reader.schema(SchemaText.read(schema)))
-    val plan = SparkInternals.logicalPlan(reader.load(files.paths.map(uri): _*))
+    val plan = load(session, files, files.schema.map(SchemaText.read(_)).orElse(columnsOfWhole(session, files)))
     differing(plan, files.paths).foreach(path => throw HeadwaterException("HEADWATER_COPY_FILE_NOT_READ", "path" -> path))
     plan
   }
+
+  private def load(session: SparkSession, files: SourceFiles, schema: Option[StructType]): LogicalPlan = {
+    val reader = session.read.format(files.format).options(files.options)
+    schema.foreach(reader.schema(_))
+    SparkInternals.logicalPlan(reader.load(files.paths.map(uri): _*))
+  }
+
+  /**
+   * The columns of files of which one has wildcards in its name, if a record may be longer than a line. Spark then expands them even in names
+   * that it has listed, so it gets escaped names.
+   */
+  private def columnsOfWhole(session: SparkSession, files: SourceFiles): Option[StructType] = {
+    val asked = files.options.collectFirst { case (name, value) if name.equalsIgnoreCase("multiLine") => value }
+    val isWhole = asked.map(_.equalsIgnoreCase("true")).getOrElse(files.format == "xml") && Whole(files.format)
+    if (!isWhole || files.paths.forall(path => uri(path) == plain(path).toString)) None
+    else load(session, files, Some(new StructType)).collectFirst {
+      case LogicalRelation(HadoopFsRelation(index: PartitioningAwareFileIndex, _, _, _, format, options), _, _, _, _) =>
+        val listed = index.allFiles().map(file =>
+          new FileStatus(
+            file.getLen,
+            file.isDirectory,
+            file.getReplication,
+            file.getBlockSize,
+            file.getModificationTime,
+            new Path(escaped(file.getPath.toString))))
+        format.inferSchema(session, options, listed)
+    }.flatten
+  }
+  private val Whole = Set("csv", "json", "xml")
 
   /** The rows of several such plans: a column that one of them does not have is null, and `_metadata` stays what it is. */
   def union(session: SparkSession, plans: Seq[LogicalPlan]): LogicalPlan = {
@@ -60,8 +88,9 @@ object FileSource {
    * A path as the reader takes it, which would expand the wildcards in it. (Told not to, it reads the other files twice.) A plain path is a
    * local one, whatever the session's default file system is.
    */
-  private def uri(path: String): String =
-    (if (path.startsWith("/")) plain(path).toString else path).replaceAll("""[\\{}\[\]*?]""", """\\$0""")
+  private def uri(path: String): String = escaped(if (path.startsWith("/")) plain(path).toString else path)
+
+  private def escaped(path: String): String = path.replaceAll("""[\\{}\[\]*?]""", """\\$0""")
 
   /** The file that was damaged, as its reader says: neither one with a row that does not fit, nor one that the store did not give. */
   def damaged(error: Throwable): Option[String] = {

@@ -93,14 +93,14 @@ class HeadwaterParquetFileFormat(
   }
 
   /**
-   * Spark's own class, if it reads the same rows of the same files, and how the columns are named in them. None if rows are left out, or
-   * columns are asked for that are in no file, nulls are refused or types are wider than a file's: other readers do not know of these.
+   * Spark's own class, if it reads the same rows of files without deletion vectors, and how the columns are named in them. None if columns
+   * are asked for that are in no file, nulls are refused or types are wider than a file's: other readers do not know of these.
    */
   def plain(required: StructType): Option[(ParquetFileFormat, ColumnMapping)] = {
     val generated = (positionColumn ++ Seq(RowIndexColumn.Spark, ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME))
       .exists(required.fieldNames.contains) || rowTracking.exists(_.in(required))
     val widened = state.tableSchema.contains(HeadwaterParquetFileFormat.TypeChanges)
-    Option.unless(hasDeletionVectors || mappingMode == "id" || generated || widened || ForbiddenNulls.in(required))(
+    Option.unless(mappingMode == "id" || generated || widened || ForbiddenNulls.in(required))(
       (new ParquetFileFormat, new ColumnMapping(tableSchema, mappingMode, nestedFilters = false)))
   }
 
