@@ -34,8 +34,8 @@ object FileSource {
   }
 
   /**
-   * The columns of files of which one has wildcards in its name, if a record may be longer than a line. Spark then expands them even in names
-   * that it has listed, so it gets escaped names.
+   * The columns of files of which one has wildcards in its name, if a record may be longer than a line. Spark then expands
+   * them even in names that it has listed, so it gets escaped names.
    */
   private def columnsOfWhole(session: SparkSession, files: SourceFiles): Option[StructType] = {
     val asked = files.options.collectFirst { case (name, value) if name.equalsIgnoreCase("multiLine") => value }
