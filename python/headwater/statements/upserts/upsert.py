@@ -2,7 +2,8 @@
 
 In this order: judge the events by the table's expectations, if these turn rows away
 (:mod:`headwater.statements.upserts.judging_events`); compute the newest event of each key once
-(:mod:`headwater.statements.upserts.events`); write the deletions among them to the companion (:mod:`headwater.statements.upserts.deleted_keys`); merge the events into the
+(:mod:`headwater.statements.upserts.events`); write the deletions among them to the companion
+(:mod:`headwater.statements.upserts.deleted_keys`); merge the events into the
 table, as a MERGE on the keys, which prunes by them and commits once, and inserts none that is older than a remembered
 deletion. Where the table keeps a history, all events are merged, with the stored rows that end elsewhere now
 (:mod:`headwater.statements.upserts.history`).

@@ -347,7 +347,7 @@ class _Copying:
         return [read(files) for files in alike.values()]
 
     def _is_widened(self, found: Sequence[StructType], table: StructType) -> bool:
-        """Whether each column has a type that its others widen to, or is cast to the type of its column of the table."""
+        """Whether each column has a type that its others widen to, or becomes that of a column of the table."""
         is_placed = self._request.arguments.select is None
         types: dict[str, set[DataType]] = {}
         for columns in found:
