@@ -51,7 +51,8 @@ class HeadwaterFileIndex(val indexed: IndexedFiles) extends FileIndex {
 
   /** How many files are left of how many, for people; empty where nothing was pruned. */
   def shownFiles: String = indexed.pruned.map { found =>
-    s"${found.files.size} of ${found.of} files" + found.index.map(name => s" by index $name").mkString + (if (indexed.marked.contains(true)) ", all with deletion vectors" else "")
+    s"${found.files.size} of ${found.of} files" + found.index.map(name => s" by index $name").mkString +
+      (if (indexed.marked.contains(true)) ", all with deletion vectors" else "")
   }.getOrElse("")
 
   /** The index of those of its files that have deletion vectors, or of the others; None unless files are known, and some are such. */
