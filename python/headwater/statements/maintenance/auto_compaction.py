@@ -36,7 +36,7 @@ def auto_compact(request: AutoCompactRequest, statement: Statement) -> bool:
     if partitions:
         work = OptimizeRequest(table=request.table, name=request.table, arguments=OptimizeArguments())
         _AutoCompaction(work, statement, partitions).to_the_end()
-    key_indexes.build_all(statement, open_snapshot(request.table, statement))
+    key_indexes.build_recent(statement, open_snapshot(request.table, statement))
     return bool(partitions)
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from headwater.basics import clock
 from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.callbacks import WriteSpecification
 from headwater.bridge.statement import Statement
@@ -43,6 +44,9 @@ _LOG = logging.getLogger(__name__)
 
 #: Rows that a task sorts, about, and rows of a batch. A lookup opens a file for each task of a build.
 _ROWS_OF_TASK, _ROWS_OF_BATCH = 8_000_000, 64_000_000
+#: What is built in the background is of files that are younger, in milliseconds: an index that was just declared for a
+#: large table waits for REFRESH INDEX or MAINTAIN TABLE, which do not compete with whoever writes.
+_RECENT = 3_600_000
 #: Bytes of a row where statistics do not say how many there are.
 _ROW_BYTES = 100
 _LONG, _INT = PrimitiveType("long"), PrimitiveType("integer")
@@ -63,14 +67,16 @@ class Built(NamedTuple):
     size: int
 
 
-def build(statement: Statement, snapshot: Snapshot, index: KeyIndex) -> Built:
+def build(statement: Statement, snapshot: Snapshot, index: KeyIndex, since: int = 0) -> Built:
     """Make the entries of the files that have none, by jobs of the statement, and merge small segments.
 
+    :param since: only of files that were written after this time, in milliseconds since the epoch.
     :raises HeadwaterError: ``HEADWATER_INDEX_NOT_WRITTEN``; ``DELTA_TABLE_ID_MISMATCH`` and
         ``DELTA_TABLE_NOT_FOUND`` if the table was dropped meanwhile; whatever Spark's jobs raise.
     """
     snapshot = writing_to_same_table(snapshot)
     missing = ~covered(snapshot, segments(snapshot, index))
+    missing &= snapshot.select(("modification_time",))["modification_time"].to_numpy() >= since
     files = snapshot.files.filter(pa.array(missing))
     built = Built(0, 0, 0)
     try:
@@ -89,11 +95,11 @@ def build(statement: Statement, snapshot: Snapshot, index: KeyIndex) -> Built:
     return built
 
 
-def build_all(statement: Statement, snapshot: Snapshot) -> None:
-    """Build what is missing of each index of a table; a failure is a warning."""
+def build_recent(statement: Statement, snapshot: Snapshot) -> None:
+    """Build what is missing of each index of a table, of the files of recent commits; a failure is a warning."""
     for index in indexes(snapshot.definition):
         try:
-            build(statement, snapshot, index)
+            build(statement, snapshot, index, clock.milliseconds() - _RECENT)
         except HeadwaterError as error:
             _LOG.warning("%s: %s", snapshot.table_path, error)
 
@@ -118,7 +124,7 @@ def _build(
 
     :raises OSError: the store failed.
     """
-    names = InternalNames.beside(list(snapshot.schema.names))
+    names = InternalNames.beside([*snapshot.schema.names, *(column.physical_name for column in snapshot.schema)])
     file, row = names.of("file_number"), names.of("row_position")
     # Deleted rows have entries too: a later version may have them again.
     at = files.schema.get_field_index("deletion_vector")
@@ -156,8 +162,3 @@ def _build(
     statement.begin_inner_commit()
     statement.end_inner_commit()
     return sum(part.rows for part in parts), sum(part.size for part in parts)
-
-
-def is_behind(snapshot: Snapshot) -> bool:
-    """Whether an index of the table misses files."""
-    return any(not covered(snapshot, segments(snapshot, index)).all() for index in indexes(snapshot.definition))
