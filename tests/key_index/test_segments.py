@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -13,101 +12,11 @@ import pytest
 
 from headwater.basics import clock
 from headwater.key_index import segments
-from headwater.key_index.definition import KeyIndex, indexes
+from headwater.key_index.definition import KeyIndex
 from headwater.key_index.hashing import hash_of
 from headwater.key_index.lookup import look_up
-from headwater.log.snapshot import Snapshot, load_snapshot
-from headwater.stores import LocalStore
 from support.commits import write_commit
-
-_STORE = LocalStore()
-
-
-class Indexed:
-    """A table of files with random keys, of which some have entries; and the truth.
-
-    :param keys: by file, the key of each row; None for a null.
-    """
-
-    def __init__(self, path: Path, random: Random, files: int) -> None:
-        self.path, self.random = str(path), random
-        self.keys = [[random.choice([None, *range(200)]) for _ in range(random.randrange(20))] for _ in range(files)]
-        adds = [
-            {
-                "add": {
-                    "path": f"{n}.parquet",
-                    "size": 100 + n,
-                    "modificationTime": 1,
-                    "partitionValues": {},
-                    "dataChange": True,
-                }
-            }
-            for n in range(files)
-        ]
-        write_commit(self.path, 0, {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, metadata(), *adds)
-
-    def snapshot(self) -> Snapshot:
-        return load_snapshot(self.path, _STORE)
-
-    def index(self) -> KeyIndex:
-        (found,) = indexes(self.snapshot().definition)
-        return found
-
-    @property
-    def folder(self) -> str:
-        return segments.folder_of(self.path, "by_k")
-
-    def put(
-        self, files: Sequence[int], parts: int = 1, table: str = "of-this-table", index: KeyIndex | None = None
-    ) -> None:
-        """A segment of some files, in so many parts."""
-        index = index or self.index()
-        entries = [
-            (hash_of(["integer"], [key]), number, row)
-            for number, file in enumerate(files)
-            for row, key in enumerate(self.keys[file])
-            if key is not None
-        ]
-        self.random.shuffle(entries)
-        written = []
-        for part in range(parts):
-            some = sorted(entries[part::parts])
-            columns = [np.array([entry[i] for entry in some], np.int64) for i in range(3)]
-            written.append(
-                segments.write_part(_STORE, self.folder, columns[0], columns[1].astype(np.int32), columns[2])
-            )
-        covering = [(f"{file}.parquet", 100 + file) for file in files]
-        segments.put_segment(_STORE, self.folder, table, index, covering, written)
-
-    def check(self, keys: Sequence[int]) -> set[int]:
-        """That a lookup leaves out no row; the files that it knows."""
-        snapshot = self.snapshot()
-        names = snapshot.select(("path",))["path"].to_pylist()
-        found = look_up(snapshot, self.index(), [h for key in keys if (h := hash_of(["integer"], [key])) is not None])
-        if found is None:
-            return set()
-        known = set()
-        for at, name in enumerate(names):
-            file = int(name.partition(".")[0])
-            true = {row for row, key in enumerate(self.keys[file]) if key in keys}
-            if found.covered[at]:
-                known.add(file)
-                assert set(found.rows.get(at, ())) == true
-                assert bool(found.may_match[at]) == bool(true)
-            else:
-                assert found.may_match[at]
-        return known
-
-
-def added(path: str, size: int) -> dict[str, object]:
-    return {"add": {"path": path, "size": size, "modificationTime": 1, "partitionValues": {}, "dataChange": True}}
-
-
-def metadata(**changed: object) -> dict[str, object]:
-    schema = '{"type":"struct","fields":[{"name":"k","type":"integer","nullable":true,"metadata":{}}]}'
-    configuration = {"headwater.index.by_k.columns": "k"}
-    given = {"id": "of-this-table", "format": {"provider": "parquet", "options": {}}, "schemaString": schema}
-    return {"metaData": {**given, "partitionColumns": [], "configuration": configuration, **changed}}
+from support.indexed_table import Indexed, added, forget
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -151,13 +60,6 @@ def test_damaged_and_missing_files_leave_out_no_row(tmp_path: Path, seed: int) -
         path.write_bytes(content)
         forget()
         assert table.check(range(220)) == whole
-
-
-def forget() -> None:
-    """As a process does that has read none of the files."""
-    segments._MANIFESTS.clear()
-    segments._FOOTERS.clear()
-    segments._DAMAGED.clear()
 
 
 def test_entries_of_another_table_other_columns_or_files_do_not_count(tmp_path: Path) -> None:
