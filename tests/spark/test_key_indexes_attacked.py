@@ -1,0 +1,35 @@
+"""Where a key index meets what it was not made for: sessions, files and names at which it would lose rows or data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+VECTORS = "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+
+
+@pytest.fixture(autouse=True)
+def _always(settings: Any) -> Iterator[None]:
+    with settings({"spark.headwater.keyIndex": "always", "spark.headwater.merge.smallTargetBytes": "1"}):
+        yield
+
+
+def folder_of(spark: Any, table: str) -> Path:
+    return Path(spark.sql(f"DESCRIBE DETAIL {table}").first().location.removeprefix("file:"))
+
+
+def test_rows_of_pages_that_a_filter_skips_keep_their_values(spark, rows, database):
+    """All columns are late, those of the condition too, and the condition's filters leave pages of the file out."""
+    spark.sql(f"CREATE TABLE t (id BIGINT, k STRING, w INT) USING delta {VECTORS}")
+    spark.sql("INSERT INTO t SELECT id, 'k' || id % 20000, int(id / 20000) FROM range(0, 60000, 1, 1)")
+    spark.sql("CREATE INDEX by_k ON t (k)")
+    many = ", ".join(f"'k{n}'" for n in range(3000))
+    assert rows(f"UPDATE t SET w = -1 WHERE k IN ({many}) AND w = 1") == [(3000,)]
+    assert rows("SELECT min(id), max(id), count(*) FROM t WHERE w = -1") == [(20000, 22999, 3000)]
+    assert rows("DELETE FROM t WHERE k = 'k5000' AND id < 20000") == [(1,)]
+    assert rows("SELECT count(*), sum(id) FROM t") == [(59999, sum(range(60000)) - 5000)]
