@@ -33,3 +33,16 @@ def test_rows_of_pages_that_a_filter_skips_keep_their_values(spark, rows, databa
     assert rows("SELECT min(id), max(id), count(*) FROM t WHERE w = -1") == [(20000, 22999, 3000)]
     assert rows("DELETE FROM t WHERE k = 'k5000' AND id < 20000") == [(1,)]
     assert rows("SELECT count(*), sum(id) FROM t") == [(59999, sum(range(60000)) - 5000)]
+
+
+def test_a_statement_looks_at_no_row_without_one_of_its_keys(spark, rows, database):
+    spark.sql(f"CREATE TABLE t (k STRING, v INT) USING delta {VECTORS}")
+    spark.sql("INSERT INTO t SELECT 'k' || id, int(id) FROM range(0, 2000, 1, 2)")
+    spark.sql("CREATE INDEX by_k ON t (k)")
+    others_fail = "(v IN (5, 6, 7) OR raise_error('a row without the key') IS NULL)"
+    assert rows(f"UPDATE t SET v = -v WHERE {others_fail} AND k = 'k5'") == [(1,)]
+    assert rows(f"DELETE FROM t WHERE {others_fail} AND k = 'k6'") == [(1,)]
+    source = "(SELECT 'k7' AS k, 1 AS one)"
+    merged = f"MERGE INTO t USING {source} s ON {others_fail} AND t.k = s.k WHEN MATCHED THEN UPDATE SET v = -v"
+    assert rows(merged) == [(1, 1, 0, 0)]
+    assert rows("SELECT v FROM t WHERE v < 0", ordered=False) == [(-5,), (-7,)]
