@@ -46,3 +46,15 @@ def test_a_statement_looks_at_no_row_without_one_of_its_keys(spark, rows, databa
     merged = f"MERGE INTO t USING {source} s ON {others_fail} AND t.k = s.k WHEN MATCHED THEN UPDATE SET v = -v"
     assert rows(merged) == [(1, 1, 0, 0)]
     assert rows("SELECT v FROM t WHERE v < 0", ordered=False) == [(-5,), (-7,)]
+
+
+def test_a_cast_that_cuts_numbers_off_equates_more_than_one(spark, rows, database, settings):
+    spark.sql(f"CREATE TABLE t (id BIGINT, v INT) USING delta {VECTORS}")
+    spark.sql("INSERT INTO t VALUES (5, 1), (4294967301, 1)")
+    spark.sql("INSERT INTO t VALUES (4294967301, 1)")
+    spark.sql("CREATE INDEX by_id ON t (id)")
+    with settings({"spark.sql.ansi.enabled": "false"}):
+        assert rows("SELECT count(*) FROM t WHERE CAST(id AS INT) = 5") == [(3,)]
+        assert rows("SELECT count(*) FROM t JOIN (VALUES (5)) AS s(n) ON CAST(t.id AS INT) = s.n") == [(3,)]
+        assert rows("UPDATE t SET v = 2 WHERE CAST(id AS INT) = 5") == [(3,)]
+        assert rows("DELETE FROM t WHERE CAST(id AS INT) IN (5, 6)") == [(3,)]
