@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -58,3 +59,35 @@ def test_a_cast_that_cuts_numbers_off_equates_more_than_one(spark, rows, databas
         assert rows("SELECT count(*) FROM t JOIN (VALUES (5)) AS s(n) ON CAST(t.id AS INT) = s.n") == [(3,)]
         assert rows("UPDATE t SET v = 2 WHERE CAST(id AS INT) = 5") == [(3,)]
         assert rows("DELETE FROM t WHERE CAST(id AS INT) IN (5, 6)") == [(3,)]
+
+
+@pytest.mark.parametrize("setting", ["ignoreMissingFiles", "ignoreCorruptFiles"])
+def test_files_that_a_session_skips_get_no_entries(spark, rows, database, settings, fails, setting):
+    spark.sql("CREATE TABLE t (k STRING, v INT) USING delta")
+    spark.sql("INSERT INTO t VALUES ('a', 1)")
+    spark.sql("INSERT INTO t VALUES ('b', 2)")
+    (file,) = [folder_of(spark, "t") / name for (name,) in rows("SELECT _metadata.file_name FROM t WHERE k = 'b'")]
+    kept = file.read_bytes()
+    (file.parent / f".{file.name}.crc").unlink()
+    if setting == "ignoreMissingFiles":
+        file.unlink()
+    else:
+        file.write_bytes(b"x" * len(kept))
+    with settings({f"spark.sql.files.{setting}": "true"}), fails("HEADWATER_INDEX_NOT_BUILT"):
+        spark.sql("CREATE INDEX by_k ON t (k)")
+    file.write_bytes(kept)
+    assert rows("SELECT v FROM t WHERE k = 'b'") == [(2,)]
+
+
+def test_an_index_that_cannot_be_written_stops_no_other(spark, rows, database):
+    given = "'headwater.index.a.columns' = 'k', 'headwater.index.b.columns' = 'v'"
+    spark.sql(f"CREATE TABLE t (k STRING, v INT) USING delta TBLPROPERTIES ({given})")
+    folder = folder_of(spark, "t") / "_headwater/index"
+    folder.mkdir(parents=True)
+    (folder / "a").write_text("no folder")
+    spark.sql("INSERT INTO t VALUES ('a', 1)")
+    begun = time.monotonic()
+    while rows("SHOW INDEXES ON t")[1][2] == 0:
+        assert time.monotonic() < begun + 30
+        time.sleep(0.05)
+    assert [row[:3:2] for row in rows("SHOW INDEXES ON t")] == [("a", 0), ("b", 1)]
