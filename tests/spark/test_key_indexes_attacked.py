@@ -79,6 +79,20 @@ def test_files_that_a_session_skips_get_no_entries(spark, rows, database, settin
     assert rows("SELECT v FROM t WHERE k = 'b'") == [(2,)]
 
 
+def test_deleted_rows_with_nulls_of_a_column_that_allows_none_now(spark, rows, database):
+    spark.sql(f"CREATE TABLE t (k STRING, n INT, v INT) USING delta {VECTORS}")
+    spark.sql("INSERT INTO t SELECT nullif('k' || id, 'k3'), nullif(int(id), 4), 0 FROM range(0, 10, 1, 1)")
+    spark.sql("DELETE FROM t WHERE k IS NULL OR n IS NULL")
+    for column in ("k", "n"):
+        spark.sql(f"ALTER TABLE t ALTER COLUMN {column} SET NOT NULL")
+        # Rows that have no key have no entry.
+        assert rows(f"CREATE INDEX by_{column} ON t ({column})")[0][:3] == (f"by_{column}", 1, 9)
+    assert rows("SELECT n FROM t WHERE k = 'k5'") == [(5,)]
+    spark.sql("RESTORE TABLE t TO VERSION AS OF 1")
+    spark.sql("CREATE INDEX by_k ON t (k)")
+    assert rows("SELECT k FROM t WHERE k = 'k4' AND n IS NULL") == [("k4",)]
+
+
 def test_an_index_that_cannot_be_written_stops_no_other(spark, rows, database):
     given = "'headwater.index.a.columns' = 'k', 'headwater.index.b.columns' = 'v'"
     spark.sql(f"CREATE TABLE t (k STRING, v INT) USING delta TBLPROPERTIES ({given})")
