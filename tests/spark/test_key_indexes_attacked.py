@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from support.commits import write_commit
 
 pytestmark = pytest.mark.spark
 
@@ -91,6 +94,22 @@ def test_deleted_rows_with_nulls_of_a_column_that_allows_none_now(spark, rows, d
     spark.sql("RESTORE TABLE t TO VERSION AS OF 1")
     spark.sql("CREATE INDEX by_k ON t (k)")
     assert rows("SELECT k FROM t WHERE k = 'k4' AND n IS NULL") == [("k4",)]
+
+
+def test_the_name_of_an_index_never_leads_out_of_its_folder(spark, rows, database):
+    """Another engine writes any property; SHOW INDEXES names DROP INDEX as the way out."""
+    spark.sql("CREATE TABLE t (k STRING, v INT) USING delta")
+    spark.sql("INSERT INTO t VALUES ('a', 1)")
+    spark.sql("CREATE INDEX by_k ON t (k)")
+    path = folder_of(spark, "t")
+    made = (json.loads(line) for line in (path / f"_delta_log/{2:020d}.json").read_text().splitlines())
+    (action,) = [each for each in made if "metaData" in each]
+    action["metaData"]["configuration"]["headwater.index.../...columns"] = "k"
+    write_commit(path, 3, action)
+    assert [row[0] for row in rows("SHOW INDEXES ON t")] == ["../..", "by_k"]
+    spark.sql("DROP INDEX `../..` ON t")
+    assert [row[0] for row in rows("SHOW INDEXES ON t")] == ["by_k"]
+    assert rows("SELECT * FROM t") == [("a", 1)]
 
 
 def test_an_index_that_cannot_be_written_stops_no_other(spark, rows, database):

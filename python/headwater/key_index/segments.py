@@ -34,7 +34,7 @@ import pyarrow.parquet as pq
 from headwater.basics import clock
 from headwater.basics.errors import HeadwaterError
 from headwater.basics.recent import Recent
-from headwater.key_index.definition import KeyIndex
+from headwater.key_index.definition import KeyIndex, is_name
 from headwater.log.snapshot import Snapshot
 from headwater.stores import FileInfo, Store
 from headwater.stores.interface import in_parallel
@@ -458,7 +458,11 @@ def delete_unneeded(snapshot: Snapshot, index: KeyIndex) -> int:
 
 
 def delete_index(snapshot: Snapshot, name: str) -> None:
-    """Delete all files of an index, manifests first. What cannot be deleted stays, and is of no use."""
+    """Delete all files of an index, manifests first. What cannot be deleted stays, and is of no use. An index that
+    cannot be, as its name would lead out of the folder, has none.
+    """
+    if not is_name(name):
+        return
     store, folder = snapshot.store, folder_of(snapshot.table_path, name)
     listed = sorted(_listed(store, folder), key=lambda info: not info.name.endswith(_MANIFEST))
     try:
