@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from support.commits import write_commit
@@ -124,3 +126,25 @@ def test_an_index_that_cannot_be_written_stops_no_other(spark, rows, database):
         assert time.monotonic() < begun + 30
         time.sleep(0.05)
     assert [row[:3:2] for row in rows("SHOW INDEXES ON t")] == [("a", 0), ("b", 1)]
+
+
+def test_columns_by_ids_under_other_names_in_their_file(spark, rows, database, settings):
+    """As in a table that was converted from Iceberg: late columns are those of their ids."""
+    given = "'delta.enableDeletionVectors' = 'true', 'delta.columnMapping.mode' = 'id'"
+    spark.sql(f"CREATE TABLE t (id BIGINT, v INT, w STRING) USING delta TBLPROPERTIES ({given})")
+    path = folder_of(spark, "t")
+    made = (json.loads(line) for line in (path / f"_delta_log/{0:020d}.json").read_text().splitlines())
+    (schema,) = [json.loads(each["metaData"]["schemaString"]) for each in made if "metaData" in each]
+    ids = {field["name"]: str(field["metadata"]["delta.columnMapping.id"]) for field in schema["fields"]}
+    kinds = {"id": pa.int64(), "v": pa.int32(), "w": pa.string()}
+    fields = [pa.field(f"{name} then", kind, metadata={"PARQUET:field_id": ids[name]}) for name, kind in kinds.items()]
+    columns = [pa.array(range(5000)), pa.array([1] * 5000, pa.int32()), pa.array([f"w{n}" for n in range(5000)])]
+    pq.write_table(pa.table(columns, schema=pa.schema(fields)), path / "a.parquet")
+    file = {"path": "a.parquet", "size": (path / "a.parquet").stat().st_size, "modificationTime": 1}
+    more = {"partitionValues": {}, "dataChange": True, "stats": json.dumps({"numRecords": 5000})}
+    write_commit(path, 1, {"add": file | more})
+    with settings({"spark.headwater.dml.lateFileBytes": "0"}):
+        assert rows("UPDATE t SET v = 2 WHERE id = 7") == [(1,)]
+    spark.sql("CREATE INDEX by_id ON t (id)")
+    assert rows("UPDATE t SET v = 3 WHERE id IN (9, 4009)") == [(2,)]
+    assert rows("SELECT * FROM t WHERE v > 1", ordered=False) == [(4009, 3, "w4009"), (7, 2, "w7"), (9, 3, "w9")]
