@@ -148,3 +148,21 @@ def test_columns_by_ids_under_other_names_in_their_file(spark, rows, database, s
     spark.sql("CREATE INDEX by_id ON t (id)")
     assert rows("UPDATE t SET v = 3 WHERE id IN (9, 4009)") == [(2,)]
     assert rows("SELECT * FROM t WHERE v > 1", ordered=False) == [(4009, 3, "w4009"), (7, 2, "w7"), (9, 3, "w9")]
+
+
+def test_the_files_of_an_index_go_with_it_whatever_ends_it(spark, rows, database):
+    ends = {
+        "a": "ALTER TABLE t UNSET TBLPROPERTIES ('headwater.index.a.columns')",
+        "b": "ALTER TABLE t DROP COLUMN v",
+        "c": "RESTORE TABLE t TO VERSION AS OF 1",
+        "d": "CREATE OR REPLACE TABLE t (k STRING, v INT) USING delta",
+    }
+    spark.sql("CREATE TABLE t (k STRING, v INT) USING delta TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    spark.sql("INSERT INTO t VALUES ('a', 1)")
+    folder = folder_of(spark, "t") / "_headwater/index"
+    for name, text in ends.items():
+        spark.sql(f"CREATE INDEX {name} ON t ({'v' if name == 'b' else 'k'})")
+        assert len(list((folder / name).glob("*.json"))) == 1
+        spark.sql(text)
+        assert rows("SHOW INDEXES ON t") == []
+        assert not (folder / name).exists()
