@@ -109,6 +109,24 @@ def test_small_segments_are_merged_and_know_as_much(tmp_path: Path, monkeypatch:
     assert table.check(range(150)) == set(range(25))
 
 
+def test_damaged_segments_are_left_out_when_small_ones_are_merged(tmp_path: Path) -> None:
+    table = Indexed(tmp_path / "t", Random(8), 14)
+    for file in range(14):
+        table.put([file])
+    before = {path.name for path in Path(table.folder).iterdir()}
+    for path in sorted(Path(table.folder).glob("*.parquet"))[::4]:
+        content = bytearray(path.read_bytes())
+        content[6] ^= 1
+        path.write_bytes(content)
+    forget()
+    assert segments.merge_small(table.snapshot(), table.index()) == 14
+    assert len({path.name for path in Path(table.folder).iterdir()} - before) == 2
+    known = table.check(range(200))
+    assert len(known) == 14 - 4, "what was damaged is known, and is to be built again"
+    found = segments.segments(table.snapshot(), table.index())
+    assert segments.covered(table.snapshot(), found).sum() == len(known)
+
+
 def test_entries_of_files_that_are_gone_are_left_out_when_segments_are_merged(tmp_path: Path) -> None:
     table = Indexed(tmp_path / "t", Random(4), 24)
     for file in range(0, 24, 2):

@@ -68,6 +68,11 @@ class Declared(NamedTuple):
     problem: str = ""
 
 
+def is_name(text: str) -> bool:
+    """Whether an index can have this name, in lower case."""
+    return _NAME.fullmatch(text) is not None
+
+
 def indexes(definition: TableDefinition) -> list[KeyIndex]:
     """The indexes of a table that count, by name."""
     return [each.key_index for each in declared(definition) if each.key_index is not None]
@@ -108,7 +113,7 @@ def check(definition: TableDefinition, name: str, columns: Sequence[str]) -> Key
     :raises HeadwaterError: ``HEADWATER_INVALID_INDEX``.
     """
     folded = name.lower()
-    if _NAME.fullmatch(folded) is None:
+    if not is_name(folded):
         raise invalid(name, "The name of an index has letters, digits, '_' and '-', at most 64")
     if not columns:
         raise invalid(name, "It has no columns")

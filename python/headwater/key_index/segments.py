@@ -34,7 +34,7 @@ import pyarrow.parquet as pq
 from headwater.basics import clock
 from headwater.basics.errors import HeadwaterError
 from headwater.basics.recent import Recent
-from headwater.key_index.definition import KeyIndex
+from headwater.key_index.definition import KeyIndex, is_name
 from headwater.log.snapshot import Snapshot
 from headwater.stores import FileInfo, Store
 from headwater.stores.interface import in_parallel
@@ -375,24 +375,44 @@ def merge_small(snapshot: Snapshot, index: KeyIndex) -> int:
     files = list[tuple[str, int]]()
     seen = set[int]()
     for segment in taken:
+        try:
+            tables = [_entries(store, folder, part, len(segment.files)) for part in segment.manifest.parts]
+        except ValueError as error:
+            note_damage(segment, error)
+            continue
         numbers = np.full(len(segment.files), -1, np.int32)
         for number, row in enumerate(segment.files):
             if row >= 0 and int(row) not in seen:
                 seen.add(int(row))
                 numbers[number] = len(files)
                 files.append(segment.manifest.files[number])
-        for part in segment.manifest.parts:
-            with open_part(store, folder, part) as opened:
-                table = opened.read()
+        for table in tables:
             h, f, r = (table[name].to_numpy() for name in PART_SCHEMA.names)
             kept = numbers[f] >= 0
             for column, values in zip(columns, (h[kept], numbers[f[kept]], r[kept]), strict=True):
                 column.append(values)
+    if not files:
+        return 0
     h, f, r = (np.concatenate(column) for column in columns)
     order = np.argsort(h, kind="stable")
     part = write_part(store, folder, h[order], f[order], r[order])
     put_segment(store, folder, snapshot.metadata.id, index, files, [part])
     return len(taken)
+
+
+def _entries(store: Store, folder: str, part: Part, files: int) -> pa.Table:
+    """All entries of a part.
+
+    :param files: how many files its manifest names.
+    :raises OSError: it cannot be read.
+    :raises ValueError: it is damaged.
+    """
+    with open_part(store, folder, part) as opened:
+        table = opened.read()
+    f = table["f"].to_numpy()
+    if len(f) and not 0 <= f.min() <= f.max() < files:
+        raise ValueError(f"{folder}/{part.name}: it has entries of files that its manifest does not name")
+    return table
 
 
 def write_part(store: Store, folder: str, h: Any, f: Any, r: Any) -> Part:
@@ -458,7 +478,11 @@ def delete_unneeded(snapshot: Snapshot, index: KeyIndex) -> int:
 
 
 def delete_index(snapshot: Snapshot, name: str) -> None:
-    """Delete all files of an index, manifests first. What cannot be deleted stays, and is of no use."""
+    """Delete all files of an index, manifests first. What cannot be deleted stays, and is of no use. An index that
+    cannot be, as its name would lead out of the folder, has none.
+    """
+    if not is_name(name):
+        return
     store, folder = snapshot.store, folder_of(snapshot.table_path, name)
     listed = sorted(_listed(store, folder), key=lambda info: not info.name.endswith(_MANIFEST))
     try:

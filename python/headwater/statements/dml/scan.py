@@ -56,13 +56,13 @@ def scan_files(
     """A scan of some of the snapshot's files. From here on the statement sees the target at the snapshot's version,
     also where its source or a subquery reads it.
 
-    :param gone: as of :func:`~headwater.statements.files.file_lists.file_list`.
+    :param gone: as of :func:`~headwater.statements.files.file_lists.file_list`, like ``only``.
     :param every_row: whether all columns of all rows are needed, so that late materialization does not pay.
     :param values_prune: whether the keys of joins and the values of subqueries may leave out more files. A statement
         that reads such keys itself needs no second look.
     """
     snapshot = attempt.snapshot
-    listed = file_list(snapshot, files, gone)
+    listed = file_list(snapshot, files, gone, only)
     plan = attempt.statement.restrict(
         attempt.request.message.target,
         Restriction(

@@ -21,8 +21,9 @@ from headwater.key_index.definition import KeyIndex, indexes
 from headwater.key_index.hashing import hash_of, is_hashed, kind_of
 from headwater.key_index.lookup import look_up
 from headwater.log.snapshot import Snapshot
-from headwater.protocol.types import INTEGERS, PrimitiveType
+from headwater.protocol.types import INTEGERS, DataType, PrimitiveType
 from headwater.pruning.predicates import (
+    INTEGRAL_RANGES,
     And,
     Cast,
     Column,
@@ -165,13 +166,13 @@ def _equalities(snapshot: Snapshot, predicates: Iterable[Predicate]) -> dict[str
 
 
 def _add(found: dict[str, list[Value]], snapshot: Snapshot, operand: Operand, kind: str, values: list[Value]) -> None:
-    # A whole number that is cast to a wider type equals the same numbers.
-    if isinstance(operand, Cast) and _is_whole(operand.type) and _is_whole(kind):
-        operand = operand.child
-    if not isinstance(operand, Column) or len(operand.path) != 1:
+    plain = operand.child if isinstance(operand, Cast) else operand
+    if not isinstance(plain, Column) or len(plain.path) != 1:
         return
-    column = snapshot.schema.find(operand.path[0])
+    column = snapshot.schema.find(plain.path[0])
     if column is None or column.name in found:
+        return
+    if isinstance(operand, Cast) and not _is_within(column.type, type_of(operand.type)):
         return
     of_literal = type_of(kind)
     is_same = of_literal == column.type or (_is_whole(kind) and kind_of(column) == "integer")
@@ -182,3 +183,9 @@ def _add(found: dict[str, list[Value]], snapshot: Snapshot, operand: Operand, ki
 def _is_whole(kind: str) -> bool:
     named = type_of(kind)
     return isinstance(named, PrimitiveType) and named.name in INTEGERS
+
+
+def _is_within(kind: DataType, other: DataType) -> bool:
+    """Whether numbers of a type equal the same ones when cast to the other: whole numbers, and none is cut off."""
+    widths = [INTEGRAL_RANGES.get(each.name) for each in (kind, other) if isinstance(each, PrimitiveType)]
+    return len(widths) == 2 and None not in widths and sorted(widths) == widths

@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from msgspec import structs
+from py4j.protocol import Py4JJavaError
 
 from headwater.basics import clock
 from headwater.basics.errors import HeadwaterError
@@ -59,6 +61,10 @@ _OPTIONS = {
 }
 
 
+#: A file that a session may skip would have no entries, and yet count as covered.
+_WHOLE_FILES = {"spark.sql.files.ignoreCorruptFiles": "false", "spark.sql.files.ignoreMissingFiles": "false"}
+
+
 class Built(NamedTuple):
     """What a build did: data files and their rows that have entries now, and the bytes of these."""
 
@@ -100,8 +106,9 @@ def build_recent(statement: Statement, snapshot: Snapshot) -> None:
     for index in indexes(snapshot.definition):
         try:
             build(statement, snapshot, index, clock.milliseconds() - _RECENT)
-        except HeadwaterError as error:
-            _LOG.warning("%s: %s", snapshot.table_path, error)
+        except (HeadwaterError, Py4JJavaError) as error:
+            statement.check_cancelled()
+            _LOG.warning("%s: the index %s lacks entries: %s", snapshot.table_path, index.name, error)
 
 
 def _batches(snapshot: Snapshot, files: pa.Table) -> Iterator[tuple[int, pa.Table, int]]:
@@ -149,8 +156,8 @@ def _build(
             partition_by=[],
             partitions_in_files=[],
             statistics=[],
-            small_job=SMALL_JOB,
-            settings={"spark.sql.files.maxPartitionBytes": str(max(task_bytes, 1 << 20))},
+            small_job=structs.replace(SMALL_JOB, settings=SMALL_JOB.settings | _WHOLE_FILES),
+            settings={"spark.sql.files.maxPartitionBytes": str(max(task_bytes, 1 << 20)), **_WHOLE_FILES},
             options=_OPTIONS,
         )
     )

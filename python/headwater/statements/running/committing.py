@@ -35,7 +35,12 @@ from headwater.statements.running.effects import made_commit, merged
 from headwater.statements.running.hooks import Hooks
 from headwater.statements.running.manifests import keep_up
 from headwater.statements.running.opening import CACHE, Location, Options, locate
-from headwater.statements.running.small_files import compact_if_due, index_if_due, partition_of
+from headwater.statements.running.small_files import (
+    compact_if_due,
+    delete_ended_indexes,
+    index_if_due,
+    partition_of,
+)
 from headwater.statements.settings import (
     APPLICATION_ID,
     APPLICATION_VERSION,
@@ -211,6 +216,7 @@ def follow_up(txn: Transaction, statement: Statement, hooks: Hooks, committed: C
     hooks.tell(committed)
     if txn.redefines:
         statement.definition_changed()
+        delete_ended_indexes(txn.snapshot, committed)
     keep_up(txn, committed)
     if WAITS_FOR_ICEBERG.of(statement):
         wait_for_iceberg(txn.table_path)

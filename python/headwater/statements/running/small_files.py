@@ -36,7 +36,8 @@ import pyarrow.compute as pc
 from headwater.bridge.statement import Statement
 from headwater.catalogs.interface import Maintenance
 from headwater.catalogs.log_view import is_allowed
-from headwater.key_index.definition import indexes
+from headwater.key_index import segments
+from headwater.key_index.definition import declared, indexes
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.partition_values import texts_of
@@ -49,6 +50,7 @@ from headwater.statements.settings import (
     AUTO_COMPACT_MIN_SIZE,
     file_size,
 )
+from headwater.transaction.same_table import writing_to_same_table
 from headwater.transaction.transaction import Committed
 
 _LOG = logging.getLogger(__name__)
@@ -150,6 +152,20 @@ def index_if_due(statement: Statement, table_path: str, committed: Committed) ->
     except Exception as error:
         _LOG.warning("%s: its indexes could not be built (%s); the commit stands", table_path, error)
         _LOG.debug("key indexes", exc_info=True)
+
+
+def delete_ended_indexes(before: Snapshot | None, committed: Committed) -> None:
+    """Delete the files of the indexes that a table no longer has after a commit, whatever ended them. Raises nothing:
+    what stays is of no use.
+    """
+    try:
+        had = set() if before is None else {each.name for each in declared(before.definition)}
+        if had:
+            now = writing_to_same_table(committed.snapshot)
+            for name in had - {each.name for each in declared(now.definition)}:
+                segments.delete_index(now, name)
+    except Exception as error:
+        _LOG.warning("files of indexes that ended stay (%s); the commit stands", error)
 
 
 def take_due(table_path: str) -> Mapping[str, set[Partition]]:

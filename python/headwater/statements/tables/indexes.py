@@ -107,10 +107,8 @@ def drop_index(request: DropIndexRequest, statement: Statement) -> CommitAnswer:
         draft.set_configuration(kept)
         return Operation("DROP INDEX", {"name": asked.index.lower()})
 
-    answer = alter(request.table, request.name, statement, remove)
-    if found:
-        segments.delete_index(open_snapshot(request.table, statement), asked.index.lower())
-    return answer
+    # The files go after the commit, as those of any index that ends.
+    return alter(request.table, request.name, statement, remove)
 
 
 @own_statement("indexes", output=BUILT_SCHEMA, commits=False, in_transaction=False, words="REFRESH INDEX")

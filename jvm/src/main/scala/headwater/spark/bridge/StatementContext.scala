@@ -408,8 +408,10 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
     val relation = loaded.relationOver(index)
     addPlan(numbered match {
       case Some((file, row)) =>
-        val files = index.in(relation.relation.asInstanceOf[HadoopFsRelation], positionColumn = Some(row))
-        SparkInternals.positioned(relation, files, file, row, Nil)
+        // It may list deleted rows, which may have nulls that the table has not allowed since.
+        val nullable = SparkInternals.nullable(relation)
+        val files = index.in(nullable.relation.asInstanceOf[HadoopFsRelation], positionColumn = Some(row))
+        SparkInternals.positioned(nullable, files, file, row, Nil)
       case None if inOrder => OrderedFiles.plan(session, relation, wanted.tasks.map(_.toInt), wanted.rowTrackingColumns)
       case None => SparkInternals.tracked(relation, wanted.rowTrackingColumns)
     })

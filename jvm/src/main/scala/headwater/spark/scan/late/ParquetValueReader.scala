@@ -7,6 +7,7 @@ import org.apache.parquet.column.values.ValuesReader
 import org.apache.parquet.schema.{LogicalTypeAnnotation, MessageType, PrimitiveType, Type}
 import org.apache.parquet.schema.PrimitiveType.PrimitiveTypeName._
 import org.apache.spark.sql.catalyst.util.ResolveDefaultColumnsUtils.EXISTS_DEFAULT_COLUMN_METADATA_KEY
+import org.apache.spark.sql.execution.datasources.parquet.ParquetUtils
 import org.apache.spark.sql.execution.vectorized.WritableColumnVector
 import org.apache.spark.sql.types._
 
@@ -19,17 +20,21 @@ private[headwater] object ParquetValueReader {
   private type Put = (ValuesReader, WritableColumnVector) => Unit
 
   /** None if the file stores the column in a way that only Spark's reader supports. */
-  def of(field: StructField, file: MessageType, rebases: Boolean): Option[ParquetValueReader] =
+  def of(field: StructField, file: MessageType, rebases: Boolean): Option[ParquetValueReader] = {
+    val id = Option.when(ParquetUtils.hasFieldId(field))(ParquetUtils.getFieldId(field))
+    def hasId(stored: Type) = Option(stored.getId).exists(found => id.contains(found.intValue))
     if (!file.containsField(field.name)) {
-      // Spark's reader also finds a name in another case, and knows default values of files that lack a column.
-      val known = file.getFields.stream.anyMatch(_.getName.equalsIgnoreCase(field.name)) ||
+      // Spark's reader also finds a name in another case, a column by its id, and knows default values of files that lack a column.
+      val known = file.getFields.stream.anyMatch(stored => stored.getName.equalsIgnoreCase(field.name) || hasId(stored)) ||
         field.metadata.contains(EXISTS_DEFAULT_COLUMN_METADATA_KEY)
       Option.when(!known)(new ParquetValueReader(None, (_, _) => ()))
     } else file.getType(file.getFieldIndex(field.name)) match {
-      case stored: PrimitiveType if !stored.isRepetition(Type.Repetition.REPEATED) =>
+      // A column that is found by its id may have the name of another one in the file.
+      case stored: PrimitiveType if !stored.isRepetition(Type.Repetition.REPEATED) && (id.isEmpty || hasId(stored)) =>
         put(field.dataType, stored, rebases).map(new ParquetValueReader(Some(file.getColumnDescription(Array(field.name))), _))
       case _ => None
     }
+  }
 
   private def put(wanted: DataType, stored: PrimitiveType, rebases: Boolean): Option[Put] = {
     val annotation = Option(stored.getLogicalTypeAnnotation)

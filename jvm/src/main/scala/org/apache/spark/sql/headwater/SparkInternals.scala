@@ -163,6 +163,14 @@ object SparkInternals {
       relation.copy(relation = extended, output = relation.output ++ Seq(position, number)))
   }
 
+  /** A relation whose columns may be null, whatever its schema says. */
+  def nullable(relation: LogicalRelation): LogicalRelation = {
+    val files = relation.relation.asInstanceOf[HadoopFsRelation]
+    relation.copy(
+      relation = files.copy(dataSchema = StructType(files.dataSchema.map(_.copy(nullable = true))))(files.sparkSession),
+      output = relation.output.map(_.withNullability(true)))
+  }
+
   /** A session with the same settings, temporary views and functions, which nobody else changes. */
   def cloned(session: SparkSession): SparkSession = classic(session).cloneSession()
 

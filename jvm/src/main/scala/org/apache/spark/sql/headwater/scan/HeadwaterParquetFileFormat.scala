@@ -190,7 +190,8 @@ class HeadwaterParquetFileFormat(
         late.rowsPerValue,
         position,
         present = positioned(StructType(present.map(schema)), present.indexOf(position), pushed),
-        whole = positioned(schema, position),
+        // Under filters on late columns, it would skip rows that the other reader has.
+        whole = positioned(schema, position, pushed),
         rebaseMode = new ParquetOptions(options, session.sessionState.conf).datetimeRebaseModeInRead,
         conf = session.sparkContext.broadcast(new SerializableConfiguration(hadoopConf)))
     }
