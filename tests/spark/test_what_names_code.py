@@ -204,3 +204,18 @@ def test_expressions_of_a_log_that_are_too_deep(spark, tmp_path, fails, log, key
     assert spark.table(table).collect() == []
     spark.sql(f"ALTER TABLE {table} DROP CONSTRAINT c")
     spark.sql(f"INSERT INTO {table} VALUES (1)")
+
+
+@pytest.mark.parametrize(
+    "condition", ["id > 0" + " + 0" * 430, " OR ".join(f"(id = {i} AND id < 2000)" for i in range(1000))]
+)
+def test_expressions_of_a_log_that_spark_resolves(spark, tmp_path, fails, log, condition):
+    """However many levels these are."""
+    table = f"delta.`{tmp_path}`"
+    spark.sql(f"CREATE TABLE {table} (id INT) USING delta")
+    spark.sql(f"ALTER TABLE {table} ADD CONSTRAINT c CHECK ({condition})")
+    spark.sql(f"INSERT INTO {table} VALUES (1)")
+    spark.sql(f"MERGE INTO {table} USING (SELECT 2 AS n) ON id = n WHEN NOT MATCHED THEN INSERT (id) VALUES (n)")
+    with fails("DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"):
+        spark.sql(f"UPDATE {table} SET id = -1")
+    assert spark.table(table).count() == 2

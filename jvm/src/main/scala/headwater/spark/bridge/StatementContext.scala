@@ -46,6 +46,8 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
   private var matched = new PositionSet
   private var keys: Option[KeySetAccumulator] = None
   private val kept = mutable.ArrayBuffer.empty[MaterializedRows]
+  /** The deepest expression of a log in the statement: its levels and its text. */
+  private var deepest = (0, "")
   @volatile private var endedBy: Option[Throwable] = None
   @volatile private var commit: Option[BegunCommit] = None
   @volatile private var refusesMore = false
@@ -68,7 +70,12 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
   def addText(text: String): Int = { expressions += parsed(text); expressions.size - 1 }
 
   /** The same for an expression in a table's log, which may use nothing but the row. */
-  def addStored(text: String): Int = { expressions += QueryCompiler.parseStored(session, text); expressions.size - 1 }
+  def addStored(text: String): Int = {
+    expressions += QueryCompiler.parseStored(session, text)
+    val levels = QueryCompiler.levels(expressions.last)
+    if (levels > deepest._1) deepest = (levels, text)
+    expressions.size - 1
+  }
 
   /** The same as [[addText]], with the columns in it qualified: they are those of one side of a join that has them twice. */
   def addQualified(text: String, qualifier: String): Int = {
@@ -143,7 +150,11 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
 
   /** The error on this side that ended the call: Spark's, or that of a nested call. */
   private[spark] def failure: Option[Throwable] =
-    endedBy.map(e => HeadwaterException.find(e).getOrElse(JobFailure.explain(this, plans.toSeq, e)))
+    endedBy.map(e => HeadwaterException.find(e).orElse(tooDeep(e)).getOrElse(JobFailure.explain(this, plans.toSeq, e)))
+
+  /** The error that says which expression of a log made the stack overflow. */
+  private def tooDeep(error: Throwable): Option[Throwable] =
+    Option.when(deepest._1 > StatementContext.ShallowLevels && StatementContext.overflows(error))(QueryCompiler.tooDeep(deepest._2))
 
   /** The commit that the call has begun. If the handler dies after this, the log is asked about the commit; the call is not run again. */
   private[spark] def commitBegun: Option[BegunCommit] = commit
@@ -482,6 +493,13 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
 private object StatementContext {
   /** How many keys of a MERGE's source are collected, for the conflict check against other writers. */
   private val mostKeys = 50000
+
+  /** An expression of so many levels is not what a stack overflows for. */
+  private val ShallowLevels = 100
+
+  /** Whether a stack overflowed, that of a task perhaps, of which only the message says so. */
+  private def overflows(error: Throwable): Boolean = StoreFailure.causes(error).exists(e =>
+    e.isInstanceOf[StackOverflowError] || Option(e.getMessage).exists(_.contains(classOf[StackOverflowError].getName)))
 
   /** Whether an error, or one of its causes, comes from an interrupt of the thread. */
   def isInterruption(error: Throwable): Boolean = Iterator.iterate(error)(_.getCause).takeWhile(_ != null).take(20).exists {
