@@ -538,6 +538,59 @@ def test_files_whose_types_differ_become_the_columns_of_the_table(spark, databas
     assert rows("SELECT count(*) FROM t") == [(9,)]
 
 
+def test_new_nested_fields_whose_types_differ_need_a_wider_one(spark, database, landing, rows):
+    spark.sql("CREATE TABLE t (id BIGINT, s STRUCT<x: INT>) USING delta")
+    copy = f"COPY INTO t FROM '{landing}' FILEFORMAT = PARQUET COPY_OPTIONS ('mergeSchema' = 'true')"
+    for number, (kind, value) in enumerate([("INT", "1"), ("BIGINT", "2")]):
+        query = f"SELECT {number} AS id, struct({number}L AS x, CAST({value} AS {kind}) AS new) AS s"
+        _parquet(spark, landing, f"{number}.parquet", query)
+    assert loaded(spark, copy) == [2, 0]
+    assert rows("SELECT id, s.x, s.new FROM t ORDER BY id") == [(0, 0, 1), (1, 1, 2)]
+    _parquet(spark, landing, "2.parquet", "SELECT 2 AS id, struct(2 AS x, 1L AS other) AS s")
+    _parquet(spark, landing, "3.parquet", "SELECT 3 AS id, struct(3 AS x, '007' AS other) AS s")
+    with pytest.raises(Exception, match="CANNOT_MERGE_SCHEMAS"):
+        spark.sql(copy)
+    assert rows("SELECT count(*) FROM t") == [(2,)]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"a/code=007": "1", "b/code=8": "2"},
+        {"code=007": "1", "code=8": "2L"},
+        {"code=007": "1", "code=8": "2L", "code=x": "3"},
+    ],
+    ids=["of two folders", "read apart", "read apart, and no numbers"],
+)
+def test_a_new_column_of_folders_has_one_type(spark, database, landing, rows, files):
+    """However the files are divided, each value is what the folder's name says."""
+    for folder, value in files.items():
+        _parquet(spark, landing, f"{folder}/f.parquet", f"SELECT {value} AS id")
+    spark.sql("CREATE TABLE t (id BIGINT) USING delta")
+    copy = f"COPY INTO t FROM '{landing}' FILEFORMAT = PARQUET COPY_OPTIONS ('mergeSchema' = 'true')"
+    assert loaded(spark, copy) == [len(files), 0]
+    expected = [(n, folder.partition("=")[2]) for n, folder in enumerate(files, 1)]
+    assert rows("SELECT id, code FROM t ORDER BY id") == expected
+    spark.sql("TRUNCATE TABLE t")
+    select = copy.replace(f"FROM '{landing}'", f"FROM (SELECT id, code FROM '{landing}')").replace(
+        "COPY_OPTIONS (", "COPY_OPTIONS ('force' = 'true', "
+    )
+    assert loaded(spark, select) == [len(files), 0]
+    assert rows("SELECT id, code FROM t ORDER BY id") == expected
+
+
+@pytest.mark.parametrize("name", ["a[1].json", "a*.json"])
+def test_names_with_wildcards_of_records_as_variants(spark, database, landing, rows, name):
+    spark.sql("CREATE TABLE t (v VARIANT) USING delta")
+    put(landing, name, '[{"id": 1,\n "b": 2}]')
+    put(landing, "a1.json", '{"id":\n3}')
+    options = "FORMAT_OPTIONS ('multiLine' = 'true', 'singleVariantColumn' = 'v')"
+    assert loaded(spark, f"COPY INTO t FROM '{landing}' FILEFORMAT = JSON {options}")[1] == 0
+    shown = {row[0] for row in rows("SELECT to_json(v) FROM t")}
+    assert '{"id":3}' in shown
+    assert any('"b":2' in text for text in shown)
+
+
 @pytest.mark.parametrize("form", ["json", "csv", "xml"])
 def test_names_with_wildcards_are_no_patterns(spark, database, landing, rows, form):
     """A record may be longer than a line, so Spark's reader looks for the files again."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -40,7 +41,7 @@ from headwater.bridge.messages.load import (
 from headwater.bridge.statement import Statement
 from headwater.definition.changes import numbered
 from headwater.log.snapshot import Snapshot
-from headwater.protocol.columns import format_name
+from headwater.protocol.columns import Path, all_fields, find_path, format_name
 from headwater.protocol.types import (
     DataType,
     PrimitiveType,
@@ -70,6 +71,7 @@ from headwater.statements.writes.source_columns import (
     folder_columns,
     of_lines,
     of_rows,
+    values_of_folders,
 )
 from headwater.statements.writes.source_files import Asked, Source, SourceFile, find_files, total_size
 from headwater.transaction import Transaction
@@ -174,6 +176,11 @@ class _Listing:
     def seen(self) -> pa.Array:
         """The paths of all files that it finds."""
         return pa.array([file.path for file in self.source.files], pa.string())
+
+    @cached_property
+    def folder_values(self) -> dict[str, list[str | None]]:
+        """The values of the columns of the new files' folders. However the files are divided, a column has one type."""
+        return values_of_folders(self.new)
 
 
 class _Part(NamedTuple):
@@ -339,26 +346,30 @@ class _Copying:
         parts = parted(listing.new)
         if not failures:
             return parts
-        if not self._is_widened([part.columns for part in parts], listing.snapshot.schema):
+        if not self._is_widened([part.columns for part in parts], listing):
             raise failures[0]
         alike: dict[str, list[SourceFile]] = {}
         for part in parts:
             alike.setdefault(schema_string(part.columns), []).extend(part.files)
         return [read(files) for files in alike.values()]
 
-    def _is_widened(self, found: Sequence[StructType], table: StructType) -> bool:
-        """Whether each column has a type that its others widen to, or becomes that of a column of the table."""
-        is_placed = self._request.arguments.select is None
-        types: dict[str, set[DataType]] = {}
-        for columns in found:
-            for column in columns:
-                types.setdefault(column.name.lower(), set()).add(column.type)
-        return all(
-            is_placed
-            and table.find(name) is not None
-            or any(all(kind == wide or can_widen(kind, wide) for kind in kinds) for wide in kinds)
-            for name, kinds in types.items()
-        )
+    def _is_widened(self, found: Sequence[StructType], listing: _Listing) -> bool:
+        """Whether each column and nested field has a type that its others widen to, or gets the type that it has in the
+        table.
+        """
+        is_placed, table = self._request.arguments.select is None, listing.snapshot.schema
+        # What Spark takes the values of folders for does not matter.
+        others = {} if self._asked.reader.flag("recursiveFileLookup") else listing.folder_values
+        types: dict[Path, set[DataType]] = {}
+        for path, field in chain.from_iterable(map(all_fields, found)):
+            is_cast = is_placed and find_path(table, path) is not None
+            if not is_cast and path[0].lower() not in others:
+                types.setdefault(tuple(name.lower() for name in path), set()).add(field.type)
+
+        def have_widest(kinds: set[DataType]) -> bool:
+            return any(all(kind == wide or can_widen(kind, wide) for kind in kinds) for wide in kinds)
+
+        return all(map(have_widest, types.values()))
 
     def _read_part(self, part: _Part, source: SourceFiles, listing: _Listing, *, by_rows: bool) -> int | None:
         """The plan that reads the files of a part; None if they are without a row."""
@@ -390,8 +401,8 @@ class _Copying:
 
     def _read_group(self, group: FolderGroup, files: SourceFiles, columns: StructType, listing: _Listing) -> int:
         """The plan that reads the files of one group."""
-        infers = self._request.arguments.select is None
-        of_folders = folder_columns(group, listing.snapshot.schema, infers=infers)
+        values = listing.folder_values if self._request.arguments.select is None else None
+        of_folders = folder_columns(group, listing.snapshot.schema, values)
         names = {column.name.lower() for column in of_folders}
         own = (column for column in columns if column.name.lower() not in names)
         schema = StructType((*own, *of_folders))

@@ -11,7 +11,7 @@ columns that the table does not have. Promises:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -64,16 +64,32 @@ def _above_columns(folder: str) -> str:
     return "/".join(parts[:end])
 
 
-def folder_columns(group: FolderGroup, table: StructType, *, infers: bool) -> tuple[StructField, ...]:
+def values_of_folders(files: Iterable[SourceFile]) -> dict[str, list[str | None]]:
+    """The values of each column of the files' folders, by its name in lower case."""
+    found: dict[str, list[str | None]] = {}
+    for group in by_folders(files):
+        for name, values in group.values.items():
+            found.setdefault(name.lower(), []).extend(values)
+    return found
+
+
+def folder_columns(
+    group: FolderGroup, table: StructType, values: Mapping[str, Sequence[str | None]] | None
+) -> tuple[StructField, ...]:
     """The columns of a group's folders, with the types of the table's columns.
 
-    :param infers: whether a new column has the type that its values look like; else, it is a STRING.
+    :param values: of the folders of all groups (:func:`values_of_folders`). A new column has the type that they look
+        like; without them, it is a STRING.
     """
     known = _plain(table)
-    return tuple(
-        StructField(name, column.type if (column := known.find(name)) else _kind(values) if infers else _STRING)
-        for name, values in group.values.items()
-    )
+
+    def kind(name: str) -> DataType:
+        column = known.find(name)
+        if column is not None:
+            return column.type
+        return _STRING if values is None else _kind(values[name.lower()])
+
+    return tuple(StructField(name, kind(name)) for name in group.values)
 
 
 def _kind(values: Sequence[str | None]) -> DataType:

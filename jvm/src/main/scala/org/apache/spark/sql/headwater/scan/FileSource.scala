@@ -40,7 +40,8 @@ object FileSource {
   private def columnsOfWhole(session: SparkSession, files: SourceFiles): Option[StructType] = {
     val asked = files.options.collectFirst { case (name, value) if name.equalsIgnoreCase("multiLine") => value }
     val isWhole = asked.map(_.equalsIgnoreCase("true")).getOrElse(files.format == "xml") && Whole(files.format)
-    if (!isWhole || files.paths.forall(path => uri(path) == plain(path).toString)) None
+    val asVariants = files.options.keys.exists(_.equalsIgnoreCase("singleVariantColumn"))
+    if (!isWhole || asVariants || files.paths.forall(path => uri(path) == plain(path).toString)) None
     else load(session, files, Some(new StructType)).collectFirst {
       case LogicalRelation(HadoopFsRelation(index: PartitioningAwareFileIndex, _, _, _, format, options), _, _, _, _) =>
         val listed = index.allFiles().map(file =>
