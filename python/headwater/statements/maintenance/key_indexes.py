@@ -40,6 +40,7 @@ from headwater.statements.files.file_lists import relation_over
 from headwater.statements.files.key_hashes import hash_expression
 from headwater.statements.files.rows import SMALL_JOB
 from headwater.statements.internal_names import InternalNames
+from headwater.statements.settings import IGNORE_CORRUPT_FILES, IGNORE_MISSING_FILES
 from headwater.transaction.same_table import writing_to_same_table
 
 _LOG = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ _OPTIONS = {
 
 
 #: A file that a session may skip would have no entries, and yet count as covered.
-_WHOLE_FILES = {"spark.sql.files.ignoreCorruptFiles": "false", "spark.sql.files.ignoreMissingFiles": "false"}
+_WHOLE_FILES = {each.name: "false" for each in (IGNORE_CORRUPT_FILES, IGNORE_MISSING_FILES)}
 
 
 class Built(NamedTuple):
