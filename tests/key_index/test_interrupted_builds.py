@@ -24,7 +24,7 @@ from support.recording_statement import RecordingStatement
 class Writing(RecordingStatement):
     """Writes the entries of the files that it was told to read, as Spark's tasks do."""
 
-    def __init__(self, table: Indexed) -> None:
+    def __init__(self, table):
         super().__init__()
         self.table = table
 

@@ -187,5 +187,7 @@ def _is_whole(kind: str) -> bool:
 
 def _is_within(kind: DataType, other: DataType) -> bool:
     """Whether numbers of a type equal the same ones when cast to the other: whole numbers, and none is cut off."""
-    widths = [INTEGRAL_RANGES.get(each.name) for each in (kind, other) if isinstance(each, PrimitiveType)]
-    return len(widths) == 2 and None not in widths and sorted(widths) == widths
+    if not isinstance(kind, PrimitiveType) or not isinstance(other, PrimitiveType):
+        return False
+    least, most = INTEGRAL_RANGES.get(kind.name), INTEGRAL_RANGES.get(other.name)
+    return least is not None and most is not None and least <= most
