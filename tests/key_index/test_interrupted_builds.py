@@ -24,8 +24,8 @@ from support.recording_statement import RecordingStatement
 class Writing(RecordingStatement):
     """Writes the entries of the files that it was told to read, as Spark's tasks do."""
 
-    def __init__(self, table):
-        super().__init__()
+    def __init__(self, table: Indexed) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
         self.table = table
 
     def write(self, specification: WriteSpecification) -> list[WrittenFile]:
