@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from headwater.basics import clock
+from headwater.basics.errors import HeadwaterError
 from headwater.key_index.definition import indexes
 from headwater.log.snapshot import load_snapshot
 from headwater.statements.maintenance import key_indexes
@@ -54,3 +55,13 @@ def test_a_build_goes_in_batches(tmp_path: Path, built: list[list[str]], monkeyp
     assert done.files == 8
     assert len(built) == 4
     assert sorted(path for batch in built for path in batch) == [f"{n}.parquet" for n in range(1, 9)]
+
+
+def test_a_session_that_misses_columns_builds_nothing(tmp_path: Path, built: list[list[str]]) -> None:
+    snapshot = table(tmp_path / "t")
+    (index,) = indexes(snapshot.definition)
+    with pytest.raises(HeadwaterError) as caught:
+        key_indexes.build(RecordingStatement({"spark.sql.caseSensitive": "true"}), snapshot, index)
+    assert caught.value.condition == "HEADWATER_INDEX_NOT_WRITTEN"
+    assert "spark.sql.caseSensitive" in str(caught.value)
+    assert built == []

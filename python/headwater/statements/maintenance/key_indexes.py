@@ -40,7 +40,7 @@ from headwater.statements.files.file_lists import relation_over
 from headwater.statements.files.key_hashes import hash_expression
 from headwater.statements.files.rows import SMALL_JOB
 from headwater.statements.internal_names import InternalNames
-from headwater.statements.settings import IGNORE_CORRUPT_FILES, IGNORE_MISSING_FILES
+from headwater.statements.settings import CASE_SENSITIVE, IGNORE_CORRUPT_FILES, IGNORE_MISSING_FILES
 from headwater.transaction.same_table import writing_to_same_table
 
 _LOG = logging.getLogger(__name__)
@@ -66,6 +66,12 @@ _OPTIONS = {
 _WHOLE_FILES = {each.name: "false" for each in (IGNORE_CORRUPT_FILES, IGNORE_MISSING_FILES)}
 
 
+#: A column that a file spells otherwise would have no entries, which sessions that find it would trust.
+_MISSES_COLUMNS = (
+    "this session has spark.sql.caseSensitive = true and does not find a column that a file spells otherwise"
+)
+
+
 class Built(NamedTuple):
     """What a build did: data files and their rows that have entries now, and the bytes of these."""
 
@@ -81,6 +87,8 @@ def build(statement: Statement, snapshot: Snapshot, index: KeyIndex, since: int 
     :raises HeadwaterError: ``HEADWATER_INDEX_NOT_WRITTEN``; ``DELTA_TABLE_ID_MISMATCH`` and
         ``DELTA_TABLE_NOT_FOUND`` if the table was dropped meanwhile; whatever Spark's jobs raise.
     """
+    if CASE_SENSITIVE.of(statement):
+        raise _not_written(snapshot, index, _MISSES_COLUMNS)
     snapshot = writing_to_same_table(snapshot)
     missing = ~covered(snapshot, segments(snapshot, index))
     missing &= snapshot.select(("modification_time",))["modification_time"].to_numpy() >= since
@@ -95,11 +103,13 @@ def build(statement: Statement, snapshot: Snapshot, index: KeyIndex, since: int 
         merge_small(snapshot, index)
         delete_unneeded(snapshot, index)
     except OSError as error:
-        raise HeadwaterError(
-            "HEADWATER_INDEX_NOT_WRITTEN",
-            {"index": index.name, "path": folder_of(snapshot.table_path, index.name), "reason": str(error)},
-        ) from error
+        raise _not_written(snapshot, index, str(error)) from error
     return built
+
+
+def _not_written(snapshot: Snapshot, index: KeyIndex, reason: str) -> HeadwaterError:
+    named = {"index": index.name, "path": folder_of(snapshot.table_path, index.name), "reason": reason}
+    return HeadwaterError("HEADWATER_INDEX_NOT_WRITTEN", named)
 
 
 def build_recent(statement: Statement, snapshot: Snapshot) -> None:
