@@ -51,8 +51,8 @@ _FORMAT = 1
 _MANIFEST = ".json"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _FOOTER_END = 8
-#: For so long, in milliseconds, files stay that no manifest names, and a manifest that merged ones replace: whoever has
-#: just read the listing opens them.
+#: For so long, in milliseconds, files stay that no manifest names, and manifests that a merged one replaces: a reader
+#: that has just listed them opens them.
 _STAYS = 24 * 3_600_000
 #: Segments of up to so many entries in all are merged in memory.
 _MERGED_ENTRIES = 4_000_000
@@ -348,7 +348,7 @@ class _Checked(io.RawIOBase):
         return bytes(found)
 
 
-# -- Upkeep ------------------------------------------------------------------------------------------------------------
+# -- Maintenance -------------------------------------------------------------------------------------------------------
 
 
 def merge_small(snapshot: Snapshot, index: KeyIndex) -> int:

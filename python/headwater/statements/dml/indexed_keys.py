@@ -67,7 +67,7 @@ def index_of_keys(attempt: Attempt) -> KeyIndex | None:
 
 
 def _keys_of(attempt: Attempt) -> Sequence[Key]:
-    """The keys of a source; none of one that calls Python functions, which would run once more for every row."""
+    """The keys of a source. If it calls Python functions, it has none: they would run once more for every row."""
     return [] if attempt.request.message.runs_python else attempt.request.keys
 
 

@@ -71,7 +71,7 @@ def by_predicates(
     statement: Statement, snapshot: Snapshot, predicates: Sequence[Predicate], files: pa.BooleanArray
 ) -> IndexedRows | None:
     """The rows for which all predicates may be true, by the index over the most columns that they equate with values;
-    None if there is none, or if it is not used.
+    None if no index has such columns, or if none is used.
 
     :param files: for each file of the version, whether it may have such rows.
     """
