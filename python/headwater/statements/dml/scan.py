@@ -100,17 +100,16 @@ def _late_columns(attempt: Attempt, files: pa.Table, only: Mapping[str, BitMap64
     Where only some rows of each file are read, those of the condition are late as well.
     """
     request = attempt.request
-    if only and all(path in only for path in files["path"].to_pylist()):
-        return [field.name for field in attempt.snapshot.schema if _is_flat(field.type)]
     least = _LATE_FILE_BYTES if isinstance(attempt.snapshot.store, LocalStore) else _LATE_REMOTE_FILE_BYTES
     if (given := LATE_FILE_BYTES.of(attempt.statement)) is not None:
         least = given
     if request.message.condition is None or total_bytes(files) < least * files.num_rows:
         return []
+    are_few = bool(only) and all(path in only for path in files["path"].to_pylist())
     return [
         field.name
         for field in attempt.snapshot.schema
-        if _is_flat(field.type) and field.name not in request.condition_columns
+        if _is_flat(field.type) and (are_few or field.name not in request.condition_columns)
     ]
 
 
