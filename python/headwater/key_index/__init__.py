@@ -10,9 +10,9 @@ part of the table. An index holds such entries for the data files that it covers
 Promises:
 
 1. *An entry is never wrong, only missing.* Of a file that no segment covers, all rows may have a key. A segment counts
-   only for the table, the columns and the types that it was made for, and for a file of the same path, size and time.
+   only for the table, the columns and the types that it was made for, and for a file of the same path and size.
 2. *What cannot be read is missing.* A segment that is damaged, cut off or not readable covers no file. Readers verify
-   the checksum of each page that they read.
+   the checksum of each column of a row group that they read.
 3. *An entry is a hint.* Hashes collide, and rows are deleted later. Whoever uses an answer compares keys and leaves out
    deleted rows, as for any row that it reads.
 4. *Nobody waits and nobody locks.* Segments have unique names, and are complete before the file that names their

@@ -48,11 +48,6 @@ class KeyIndex(NamedTuple):
         """How files name the columns."""
         return [column.physical_name for column in self.columns]
 
-    @property
-    def sql(self) -> str:
-        """Its columns, in SQL."""
-        return ", ".join(format_name((column.name,)) for column in self.columns)
-
 
 class Declared(NamedTuple):
     """An index as the properties have it.

@@ -52,6 +52,15 @@ def kind_of(column: StructField) -> str | None:
     return None
 
 
+def hashes_alike(kind: DataType, column: StructField) -> bool:
+    """Whether values of a type are hashed as those of a column: they have its type, or both are whole numbers."""
+    return kind == column.type or (_is_whole(kind) and _is_whole(column.type))
+
+
+def _is_whole(kind: DataType) -> bool:
+    return isinstance(kind, PrimitiveType) and kind.name in INTEGERS
+
+
 def hash_of(kinds: Sequence[str], values: Sequence[Value]) -> int | None:
     """The hash of a key; None if one of its values is null.
 

@@ -458,11 +458,7 @@ def delete_unneeded(snapshot: Snapshot, index: KeyIndex) -> int:
     store, folder = snapshot.store, folder_of(snapshot.table_path, index.name)
     before = clock.milliseconds() - _STAYS
     listed = _listed(store, folder)
-    needed = _without_merged(segments(snapshot, index))
-    kept = {segment.info.name for segment in needed}
-    for segment in _all(snapshot, index):
-        if segment.info.modification_time >= before:
-            kept.add(segment.info.name)
+    kept = {segment.info.name for segment in _without_merged(_all(snapshot, index))}
     manifests = [info for info in listed if info.name.endswith(_MANIFEST)]
     for info in manifests:
         if info.name in kept or info.modification_time >= before:

@@ -52,11 +52,12 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
 from headwater.basics.errors import HeadwaterError
+from headwater.key_index.hashing import EARLIEST, kind_of
 from headwater.log import deletion_vectors
 from headwater.log.files import canonical_path
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.actions import AddFile, DeletionVector, RemoveFile
-from headwater.protocol.column_metadata import COLUMN_ID, DECLARED_TYPE
+from headwater.protocol.column_metadata import COLUMN_ID
 from headwater.protocol.types import INTEGERS, DataType, DecimalType, PrimitiveType, StructField
 from headwater.stores import absolute_path
 from headwater.transaction.conflicts import WinningCommit
@@ -72,7 +73,7 @@ _MOST_ROWS = 4_000_000
 _MOST_FILES = 200
 
 #: Before 1582-10-15 and 1900-01-01, old writers of Parquet files used another calendar and other zones.
-_FIRST_DAY, _FIRST_MICROSECOND = -141_427, -2_208_988_800_000_000
+_FIRST_DAY, _FIRST_MICROSECOND = EARLIEST["date"], EARLIEST["timestamp"]
 
 #: Distinct keys, each with a value for each column: an int (days and microseconds too), or a str (decimals too).
 Keys = Collection[Sequence[Any]]
@@ -80,13 +81,7 @@ Keys = Collection[Sequence[Any]]
 
 def comparable(column: StructField) -> bool:
     """Whether two values of a column are equal if, and only if, what files hold is the same."""
-    if isinstance(column.type, DecimalType):
-        return True
-    if not isinstance(column.type, PrimitiveType):
-        return False
-    if column.type.name == "string":
-        return DECLARED_TYPE not in column.metadata and "__COLLATIONS" not in column.metadata
-    return column.type.name in INTEGERS or column.type.name in ("date", "timestamp")
+    return kind_of(column) is not None
 
 
 class KeyReads:

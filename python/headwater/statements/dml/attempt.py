@@ -51,7 +51,7 @@ class Attempt:
 
     @property
     def judging(self) -> Judging | None:
-        """The table's expectations that count rows of the statement; None if there are none."""
+        """The table's expectations that count rows of the statement; None if it has no such expectations."""
         found = Judging.of(self.txn.definition)
         return found.without_turning_away if found is not None and self.is_judged else found
 

@@ -13,8 +13,9 @@ import pyarrow as pa
 
 from headwater.bridge.statement import Statement
 from headwater.key_index.definition import KeyIndex, indexes
+from headwater.key_index.hashing import hashes_alike
 from headwater.log.snapshot import Snapshot
-from headwater.protocol.types import INTEGERS, DataType, PrimitiveType, parse_type
+from headwater.protocol.types import parse_type
 from headwater.sql.composing import Alias, Relation, Resolved, every, is_not_null, select, when
 from headwater.statements.dml.attempt import Attempt
 from headwater.statements.dml.request import Key
@@ -76,15 +77,6 @@ def _known(snapshot: Snapshot, keys: Sequence[Key]) -> Mapping[str, Key]:
     found = {}
     for key in keys:
         column = snapshot.schema.find(key.column)
-        if column is not None and _is_same(parse_type(json.loads(key.type)), column.type):
+        if column is not None and hashes_alike(parse_type(json.loads(key.type)), column):
             found[column.name] = key
     return found
-
-
-def _is_same(kind: DataType, other: DataType) -> bool:
-    """Whether equal values of two types have the same hash."""
-    return kind == other or (_is_whole(kind) and _is_whole(other))
-
-
-def _is_whole(kind: DataType) -> bool:
-    return isinstance(kind, PrimitiveType) and kind.name in INTEGERS

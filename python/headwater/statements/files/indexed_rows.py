@@ -18,10 +18,10 @@ from pyroaring import BitMap64
 
 from headwater.bridge.statement import Statement
 from headwater.key_index.definition import KeyIndex, indexes
-from headwater.key_index.hashing import hash_of, is_hashed, kind_of
+from headwater.key_index.hashing import hash_of, hashes_alike, is_hashed
 from headwater.key_index.lookup import look_up
 from headwater.log.snapshot import Snapshot
-from headwater.protocol.types import INTEGERS, DataType, PrimitiveType
+from headwater.protocol.types import DataType, PrimitiveType
 from headwater.pruning.predicates import (
     INTEGRAL_RANGES,
     And,
@@ -174,15 +174,8 @@ def _add(found: dict[str, list[Value]], snapshot: Snapshot, operand: Operand, ki
         return
     if isinstance(operand, Cast) and not _is_within(column.type, type_of(operand.type)):
         return
-    of_literal = type_of(kind)
-    is_same = of_literal == column.type or (_is_whole(kind) and kind_of(column) == "integer")
-    if is_same:
+    if hashes_alike(type_of(kind), column):
         found[column.name] = values
-
-
-def _is_whole(kind: str) -> bool:
-    named = type_of(kind)
-    return isinstance(named, PrimitiveType) and named.name in INTEGERS
 
 
 def _is_within(kind: DataType, other: DataType) -> bool:

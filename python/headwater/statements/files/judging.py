@@ -113,7 +113,7 @@ class Judging:
 
     @property
     def without_turning_away(self) -> Judging | None:
-        """Those that turn no row away; None if there are none."""
+        """Those that turn no row away; None if all do."""
         kept = [each for each in self.expected if not each.turns_away]
         return Judging(kept) if kept else None
 
