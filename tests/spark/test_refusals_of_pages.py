@@ -371,9 +371,10 @@ HELD_BY = {
     "the same `txnAppId` and `txnVersion` are also": (
         "spark/test_writes_insert.py::test_inserts_that_one_transaction_version_would_lose_are_refused"
     ),
-    "`ENFORCED` is refused": "spark/test_keys.py::test_keys_that_are_refused",
+    "An enforced foreign key is refused": "spark/test_keys.py::test_keys_that_are_refused",
+    "it is refused with one of them": "spark/test_enforced_keys.py::test_a_key_of_a_table_with_rows",
     "A time before its first commit is refused": "spark/test_default_time.py::test_errors_name_the_time",
-    "UNIQUE is refused": "spark/test_keys.py::test_keys_that_are_refused",
+    "so is UNIQUE": "spark/test_keys.py::test_keys_that_are_refused",
     "refused for a primary key that foreign keys refer to": (
         "spark/test_keys.py::test_a_primary_key_that_is_referenced_stays"
     ),

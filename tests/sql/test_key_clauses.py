@@ -34,12 +34,12 @@ def test_other_texts_are_not_of_keys(words: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "CREATE TABLE t (a INT PRIMARY KEY ENFORCED) USING delta",
+        "CREATE TABLE t (a INT PRIMARY KEY ENFORCED, b INT REFERENCES p ENFORCED) USING delta",
         "create or replace table t (a INT, CHECK (a > 0), FOREIGN KEY (a) REFERENCES p RELY enforced)",
         "ALTER TABLE t ADD CONSTRAINT u UNIQUE (a) ENFORCED",
     ],
 )
-def test_an_enforced_key_is_refused(text: str) -> None:
+def test_an_enforced_key_that_is_no_primary_key_is_refused(text: str) -> None:
     with pytest.raises(HeadwaterError, match="HEADWATER_KEY_ENFORCED"):
         refuse_enforced(text)
 
@@ -48,6 +48,7 @@ def test_an_enforced_key_is_refused(text: str) -> None:
     "text",
     [
         "CREATE TABLE t (a INT PRIMARY KEY NOT ENFORCED, CHECK (a > 0) ENFORCED)",
+        "CREATE TABLE t (a INT, FOREIGN KEY (a) REFERENCES p, PRIMARY KEY (a) ENFORCED)",
         "ALTER TABLE t ADD CONSTRAINT c CHECK (a > 0) ENFORCED",
         "SELECT 'PRIMARY KEY (a) ENFORCED'",
         "CREATE TABLE t (a STRING COMMENT 'PRIMARY KEY ENFORCED')",
@@ -73,3 +74,28 @@ def test_references_get_columns() -> None:
         "BEGIN ALTER TABLE t ADD FOREIGN KEY (a) REFERENCES p (`*`); END"
     )
     assert for_spark("SELECT a REFERENCES p") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (
+            "CREATE TABLE t (a INT PRIMARY KEY ENFORCED RELY, b INT)",
+            "CREATE TABLE t (a INT CONSTRAINT `*enforced*` PRIMARY KEY  RELY, b INT)",
+        ),
+        (
+            "ALTER TABLE t ADD CONSTRAINT k PRIMARY KEY (a, `b c`) RELY enforced",
+            "ALTER TABLE t ADD CONSTRAINT `*enforced*k` PRIMARY KEY (a, `b c`) RELY ",
+        ),
+        (
+            "BEGIN CREATE TABLE t (a INT, CONSTRAINT `k``1` PRIMARY KEY (a) ENFORCED, "
+            "FOREIGN KEY (a) REFERENCES p); END",
+            "BEGIN CREATE TABLE t (a INT, CONSTRAINT `*enforced*k``1` PRIMARY KEY (a) , "
+            "FOREIGN KEY (a) REFERENCES p (`*`)); END",
+        ),
+        ("CREATE TABLE t (a INT PRIMARY KEY NOT ENFORCED, b STRING COMMENT 'PRIMARY KEY ENFORCED')", None),
+        ("ALTER TABLE t ADD CONSTRAINT c CHECK (a > 0) ENFORCED", None),
+    ],
+)
+def test_the_name_of_a_key_says_that_it_is_enforced(text: str, wanted: str | None) -> None:
+    assert for_spark(text) == wanted

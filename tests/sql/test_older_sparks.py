@@ -137,7 +137,9 @@ def test_constraints_are_added_and_dropped_by_commands() -> None:
     with pytest.raises(HeadwaterError, match="CONSTRAINT c UNIQUE"):
         asked("ALTER TABLE t ADD CONSTRAINT c UNIQUE (a)")
     with pytest.raises(HeadwaterError, match="HEADWATER_KEY_ENFORCED"):
-        asked("ALTER TABLE t ADD CONSTRAINT c PRIMARY KEY (a) ENFORCED")
+        asked("ALTER TABLE t ADD CONSTRAINT c FOREIGN KEY (a) REFERENCES p ENFORCED")
+    enforced = Parsed("add_constraint", "t", primary | {"enforced": True})
+    assert asked("ALTER TABLE t ADD CONSTRAINT c PRIMARY KEY (a, b) ENFORCED") == enforced
     named = asked("ALTER TABLE identifier(:t) DROP CONSTRAINT c")
     assert isinstance(named, Parsed)
     assert named.table == "identifier(:t)"

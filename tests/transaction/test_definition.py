@@ -157,6 +157,10 @@ WINNERS: dict[Concern, dict[str, tuple[Side, Side]]] = {
         "another identity": (NUMBERED, having(ID, DAY, column("n", LONG, **identity_metadata(5)))),
         "no nulls in an array": (OLD, having(ID, DAY, PLACE, column("tags", replace(TAGS.type, contains_null=False)))),
         "an expectation": (OLD, metadata(headwater__expect__c="{}")),
+        "an enforced key": (
+            OLD,
+            metadata(headwater__key__k='{"name": "k", "kind": "primary_key", "columns": ["id"], "enforced": true}'),
+        ),
         "Iceberg's files": (OLD, metadata(delta__enableIcebergCompatV2="true")),
     },
     Concern.UNPROVEN_FILES: {
@@ -318,6 +322,7 @@ def test_every_kind_of_change_is_in_the_matrix():
         ("a field dropped", "the column place.y was dropped"),
         ("a CHECK", "the CHECK constraint c (id > 0) was added"),
         ("an expectation", "the expectation c was added"),
+        ("an enforced key", "the primary key k was enforced"),
         ("NOT NULL", "the column id was made NOT NULL"),
         ("a change data feed", "the property delta.enableChangeDataFeed was set to 'true'"),
         ("identity values", "values were generated for the identity column n"),

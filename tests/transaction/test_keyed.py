@@ -385,3 +385,36 @@ def test_a_statement_commits_if_and_only_if_no_row_with_its_keys_changed(tmp_pat
         if path != added.path:
             shown.update(row for n, row in enumerate(held) if n not in gone and winners.wanted(row))
     assert shown == expected
+
+
+def claiming(snapshot: Snapshot, keys: Any) -> Transaction:
+    """An INSERT that relies on there being no row with the keys."""
+    txn = Transaction(snapshot.table_path, snapshot.store, snapshot)
+    txn.claim_keys(KeyReads(snapshot, ["k"], lambda: keys))
+    txn.add([AddFile("inserted", {}, 10, 1)])
+    return txn
+
+
+def test_a_claimed_key_that_another_writer_added_is_a_conflict(tmp_path):
+    """Whatever the isolation level, and also of a blind append; rows that are deleted or moved are none."""
+    snapshot = table(tmp_path / "t", {"k": "long"})
+    file = data_file(snapshot, "f", {"k": pa.array([1, 2, 3], pa.int64())})
+    blind = Transaction(snapshot.table_path, snapshot.store, snapshot)
+    blind.add([file])
+    blind.commit(Provenance("WRITE"))
+    assert condition(claiming(snapshot, [(3,), (9,)])) == "DELTA_CONCURRENT_APPEND"
+    assert condition(claiming(snapshot, None)) == "DELTA_CONCURRENT_APPEND"
+    assert condition(claiming(snapshot, [(9,)])) is None
+    base = newest(snapshot)
+    won(base, removal(file), marked(base, file, 1))
+    # The row with the key 3 was there before.
+    assert condition(claiming(base, [(3,)])) is None
+    moved = AddFile("g", {}, os.path.getsize(f"{snapshot.table_path}/f"), 1, False, file.stats)
+    os.link(f"{snapshot.table_path}/f", f"{snapshot.table_path}/g")
+    base = newest(snapshot)
+    won(base, moved)
+    assert condition(claiming(base, [(3,)])) is None
+    again = newest(base)
+    won(again, removal(marked(again, file, 1)), file)  # the deleted row is back
+    assert condition(claiming(again, [(3,)])) is None
+    assert condition(claiming(again, [(2,)])) == "DELTA_CONCURRENT_APPEND"

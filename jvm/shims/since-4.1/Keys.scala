@@ -21,7 +21,7 @@ object Keys {
     if (key.kind == Primary) primary(key) else foreign(key)
 
   private def primary(key: TableConstraint): Constraint =
-    Constraint.primaryKey(key.name.get, columns(key.columns)).enforced(false).rely(key.rely).build()
+    Constraint.primaryKey(key.name.get, columns(key.columns)).enforced(key.enforced).rely(key.rely).build()
 
   private def foreign(key: TableConstraint): Constraint = {
     val table = Identifier.of(key.references.init.toArray, key.references.last)

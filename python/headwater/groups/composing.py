@@ -121,6 +121,7 @@ def composed(log: PendingLog, cache: SnapshotCache | None) -> Transaction:
         net.take(work.content)
         if not log.is_new:  # there was nothing to read; and the change feed of a first version is its rows
             _read(txn, work.reads, alone=len(works) == 1 and not log.noted)
+        txn.claim_keys(*work.claims)
         txn.loses_row_ids = txn.loses_row_ids or work.loses_row_ids
         if work.definition.new_protocol is not None:
             txn.update_protocol(work.definition.new_protocol)

@@ -292,8 +292,8 @@ class _PendingCommitter:
 
     def commit(self, version: int, data: bytes, transaction_id: str) -> Made | Lost:
         reads = self._prepared.work.reads.key_reads
-        if reads is not None:
-            reads[0].learn()
+        for keys in [*self._prepared.work.claims, *([] if reads is None else [reads[0]])]:
+            keys.learn()
         return Made() if self._log.take(version, data, self._prepared) else Lost(version)
 
     def commits_from(self, version: int) -> list[CommitFile]:

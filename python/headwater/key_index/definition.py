@@ -9,7 +9,7 @@ be indexed does not count; it keeps nobody from using the table.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from headwater.basics.errors import HeadwaterError
@@ -71,6 +71,16 @@ def is_name(text: str) -> bool:
 def indexes(definition: TableDefinition) -> list[KeyIndex]:
     """The indexes of a table that count, by name."""
     return [each.key_index for each in declared(definition) if each.key_index is not None]
+
+
+def index_over(definition: TableDefinition, columns: Iterable[str]) -> KeyIndex | None:
+    """The index of a table that counts and is over the most of some columns, and over no other; None if there is none.
+
+    :param columns: logical names.
+    """
+    given = set(columns)
+    over = [each for each in indexes(definition) if given.issuperset(column.name for column in each.columns)]
+    return max(over, key=lambda each: len(each.columns), default=None)
 
 
 def declared(definition: TableDefinition) -> list[Declared]:

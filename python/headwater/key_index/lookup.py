@@ -6,7 +6,8 @@ the keys, and perhaps others. What cannot be read is not covered.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,11 +16,35 @@ from pyroaring import BitMap64
 
 from headwater.basics.errors import HeadwaterError
 from headwater.key_index.definition import KeyIndex
-from headwater.key_index.segments import Part, Segment, folder_of, footer_of, note_damage, open_part, segments
+from headwater.key_index.hashing import SHIFT
+from headwater.key_index.segments import (
+    PART_SCHEMA,
+    Part,
+    Segment,
+    entries_of,
+    folder_of,
+    footer_of,
+    note_damage,
+    open_part,
+    segments,
+)
+from headwater.log import deletion_vectors
+from headwater.log.files import vector_of
 from headwater.log.snapshot import Snapshot
+from headwater.protocol.partition_values import texts_of
 from headwater.stores import Store
 
 _Longs = np.ndarray[Any, np.dtype[np.int64]]
+#: More entries than this are not compared: they are sorted in memory, 24 bytes each.
+_MOST_COUNTED = 20_000_000
+_NO_LONGS = np.empty(0, np.int64)
+
+
+class Place(NamedTuple):
+    """A row: the file's row in ``snapshot.files``, and the position in it."""
+
+    file: int
+    position: int
 
 
 class Found(NamedTuple):
@@ -85,6 +110,61 @@ def look_up(
         for f, r in hits:
             _add(answer.rows, files[f], r)
     return answer if answer.covered.any() else None
+
+
+def repeated(snapshot: Snapshot, index: KeyIndex, beside: Sequence[str] = ()) -> list[list[Place]] | None:
+    """The rows of the files that an index covers whose hash others have as well, by their hash: a list for each. A few
+    of 20 million different keys have the same one. None if there are too many entries, or if they cannot be read.
+
+    :param beside: partition columns that are part of the key, by logical name.
+    """
+    store, folder = snapshot.store, folder_of(snapshot.table_path, index.name)
+    found = segments(snapshot, index)
+    if sum(segment.manifest.rows for segment in found) > _MOST_COUNTED:
+        return None
+    groups, counted = _groups_of_files(snapshot, beside), np.zeros(snapshot.num_files, bool)
+    columns: list[list[_Longs]] = [[_NO_LONGS], [_NO_LONGS], [_NO_LONGS]]
+    for segment in found:
+        files = np.where(segment.files >= 0, segment.files, 0)
+        use = (segment.files >= 0) & ~counted[files]
+        counted[files[use]] = True
+        try:
+            tables = [entries_of(store, folder, part, len(files)) for part in segment.manifest.parts]
+        except (OSError, ValueError, HeadwaterError) as error:
+            note_damage(segment, error)
+            return None
+        for table in tables:
+            h, f, r = (table[name].to_numpy() for name in PART_SCHEMA.names)
+            kept = use[f]
+            parts = (h[kept] << SHIFT) | groups[files[f[kept]]], files[f[kept]], r[kept]
+            for column, values in zip(columns, parts, strict=True):
+                column.append(values)
+    h, f, r = (np.concatenate(column) for column in columns)
+    order = np.argsort(h, kind="stable")
+    h = h[order]
+    same = np.flatnonzero(h[1:] == h[:-1])
+    of_hash = defaultdict[int, list[Place]](list)
+    gone = dict[int, BitMap64]()
+    for at in sorted({*same.tolist(), *(same + 1).tolist()}):
+        file, row = int(f[order[at]]), int(r[order[at]])
+        if file not in gone:
+            vector = vector_of(snapshot.files["deletion_vector"][file].as_py())
+            gone[file] = deletion_vectors.read(vector, snapshot.table_path, store) if vector else BitMap64()
+        if row not in gone[file]:
+            of_hash[int(h[at])].append(Place(file, row))
+    return [places for places in of_hash.values() if len(places) > 1]
+
+
+def _groups_of_files(snapshot: Snapshot, columns: Sequence[str]) -> _Longs:
+    """A number for each file of a version, the same for those with the same values of partition columns. There are so
+    few that a collision of two groups' numbers only counts a key too many.
+    """
+    names = [snapshot.partition_field(column).physical_name for column in columns]
+    if not names:
+        return np.zeros(snapshot.num_files, np.int64)
+    texts = zip(*(texts_of(snapshot.files["partition_values"], name).to_pylist() for name in names), strict=True)
+    numbers: dict[tuple[str | None, ...], int] = {}
+    return np.array([numbers.setdefault(text, len(numbers)) for text in texts], np.int64) % (1 << SHIFT)
 
 
 def _groups(footer: pq.FileMetaData, keys: _Longs) -> list[int]:

@@ -376,7 +376,7 @@ def merge_small(snapshot: Snapshot, index: KeyIndex) -> int:
     seen = set[int]()
     for segment in taken:
         try:
-            tables = [_entries(store, folder, part, len(segment.files)) for part in segment.manifest.parts]
+            tables = [entries_of(store, folder, part, len(segment.files)) for part in segment.manifest.parts]
         except ValueError as error:
             note_damage(segment, error)
             continue
@@ -400,7 +400,7 @@ def merge_small(snapshot: Snapshot, index: KeyIndex) -> int:
     return len(taken)
 
 
-def _entries(store: Store, folder: str, part: Part, files: int) -> pa.Table:
+def entries_of(store: Store, folder: str, part: Part, files: int) -> pa.Table:
     """All entries of a part.
 
     :param files: how many files its manifest names.

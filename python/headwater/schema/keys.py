@@ -1,8 +1,9 @@
-"""Keys: PRIMARY KEY and FOREIGN KEY, which inform and are never enforced.
+"""Keys: PRIMARY KEY and FOREIGN KEY, which inform; a primary key may be enforced.
 
 Owns the table properties ``headwater.key.<name>``: one for each key, JSON. The protocol has no keys, and other writers
 keep properties that they do not know. A key has the names of its columns and their physical names, so it follows a
-rename, even one by a writer that does not know keys. Promise: a key whose columns are gone, a primary key with a column
+rename, even one by a writer that does not know keys. What keeps an enforced key unique is
+:mod:`headwater.statements.files.enforced_keys`. Promise: a key whose columns are gone, a primary key with a column
 that may be null, a second primary key, and a property that cannot be read, do not count; they keep nobody from using
 the table.
 """
@@ -30,6 +31,7 @@ class Key(NamedTuple):
 
     :param columns: their logical names.
     :param rely: whether an optimizer may rely on it.
+    :param enforced: whether no statement of ours may write a second row for a primary key.
     :param references: the parts of the full name of the table that a foreign key refers to; ``referenced``: the columns
         of its primary key, in the order of ``columns``.
     """
@@ -38,6 +40,7 @@ class Key(NamedTuple):
     kind: str
     columns: tuple[str, ...]
     rely: bool = False
+    enforced: bool = False
     references: tuple[str, ...] = ()
     referenced: tuple[str, ...] = ()
 
@@ -47,7 +50,7 @@ class Key(NamedTuple):
         said = f"{WORDS[self.kind]} ({_listed(self.columns)})"
         if self.kind == FOREIGN:
             said += f" REFERENCES {'.'.join(map(sql_name, self.references))} ({_listed(self.referenced)})"
-        return f"{said} NOT ENFORCED{' RELY' if self.rely else ''}"
+        return f"{said} {'' if self.enforced else 'NOT '}ENFORCED{' RELY' if self.rely else ''}"
 
     def refers_to(self, table: Sequence[str]) -> bool:
         """Whether it is a foreign key to a table, by its full name."""
@@ -75,6 +78,18 @@ def keys(definition: TableDefinition) -> list[Key]:
 def primary_key(known: Sequence[Key]) -> Key | None:
     """The primary key among keys."""
     return next((key for key in known if key.kind == PRIMARY), None)
+
+
+def enforced_key(definition: TableDefinition) -> Key | None:
+    """The primary key of a table if it is enforced."""
+    key = primary_key(keys(definition))
+    return key if key is not None and key.enforced else None
+
+
+def says_enforced(text: str) -> bool:
+    """Whether the value of a key's property is that of an enforced key."""
+    stored = _read(text)
+    return stored is not None and stored.key.enforced
 
 
 def find_key(definition: TableDefinition, name: str) -> Key | None:
@@ -192,6 +207,8 @@ def _property(key: Key, columns: Sequence[StructField]) -> dict[str, str]:
         said |= {"references": list(key.references), "referenced": list(key.referenced)}
     if key.rely:
         said["rely"] = True
+    if key.enforced:
+        said["enforced"] = True
     return {KEY_PREFIX + key.name.lower(): json.dumps(said, ensure_ascii=False)}
 
 
@@ -211,7 +228,8 @@ def _read(text: str) -> _Stored | None:
         said = json.loads(text)
         kind, columns = said["kind"], _texts(said, "columns")
         references, referenced = _texts(said, "references"), _texts(said, "referenced")
-        key = Key(_text(said["name"]), kind, columns, said.get("rely") is True, references, referenced)
+        rely, enforced = said.get("rely") is True, kind == PRIMARY and said.get("enforced") is True
+        key = Key(_text(said["name"]), kind, columns, rely, enforced, references, referenced)
         physical = _texts(said, "physical") or columns
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None

@@ -275,8 +275,17 @@ def _appends(mine: Intent, winner: WinningCommit) -> None:
     known = {canonical_path(file.path) for file in winner.removes}
     new = [file for file in winner.adds if file.data_change and canonical_path(file.path) not in known]
     matching = mine.reads.matching(new)
-    if matching:
-        raise _conflict("DELTA_CONCURRENT_APPEND", winner, partition=_partitions(matching))
+    check_added(winner, matching)
+
+
+def check_added(winner: WinningCommit, files: Sequence[AddFile]) -> None:
+    """Return if there are none of these files, in which a winner added rows that this transaction relied on not to be
+    there.
+
+    :raises HeadwaterError: ``DELTA_CONCURRENT_APPEND``.
+    """
+    if files:
+        raise _conflict("DELTA_CONCURRENT_APPEND", winner, partition=_partitions(files))
 
 
 def _deletes_of_read_files(mine: Intent, winner: WinningCommit) -> None:

@@ -24,7 +24,7 @@ changed partitioning, table id, format, physical names or ids     everybody
 added a NOT NULL or generated column, an identity column or       who adds files
   an invariant
 added a CHECK constraint or NOT NULL                              who adds files whose statistics do not prove it
-added or changed an expectation                                   who adds files
+added or changed an expectation, or an enforced primary key       who adds files
 turned the change data feed on, made the table append-only        who removes rows
 turned deletion vectors off                                       who marks rows deleted
 set the isolation level to Serializable                           who read rows
@@ -60,6 +60,7 @@ from headwater.protocol.features import FEATURES, supported_features
 from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import DataType, StructField, StructType
 from headwater.schema.identity import is_identity
+from headwater.schema.keys import says_enforced
 from headwater.schema.walk import held
 
 
@@ -80,6 +81,10 @@ class Kind(Enum):
     IDENTITY_MARK = "a high-water mark of an identity column", Concern.NUMBERING
     COMPUTED_COLUMN = "a NOT NULL, generated or identity column, or an invariant", Concern.NEW_FILES
     EXPECTATION = "an expectation, whose violations are counted in the job that writes", Concern.NEW_FILES
+    ENFORCED_KEY = (
+        "a primary key that is enforced, by which new rows are checked before their commit",
+        Concern.NEW_FILES,
+    )
     CONDITION = "a CHECK constraint or NOT NULL", Concern.UNPROVEN_FILES
     DROPPED_COLUMN = "a column less", Concern.EVERYBODY
     RENAMED_COLUMN = "another name for a column", Concern.EVERYBODY
@@ -182,6 +187,9 @@ def _configurations(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[
             continue
         if key.lower().startswith(properties.EXPECT_PREFIX):
             yield _expectation(key[len(properties.EXPECT_PREFIX) :], before, after)
+            continue
+        if key.lower().startswith(properties.KEY_PREFIX) and after is not None and says_enforced(after):
+            yield Change(Kind.ENFORCED_KEY, f"the primary key {key[len(properties.KEY_PREFIX) :]} was enforced")
             continue
         name = properties.canonical_name(key, allow_arbitrary=True)
         text = f"the property {name} was " + ("unset" if after is None else f"set to '{after}'")

@@ -84,6 +84,24 @@ def comparable(column: StructField) -> bool:
     return kind_of(column) is not None
 
 
+def keys_at(snapshot: Snapshot, columns: Sequence[str], path: str, positions: Sequence[int]) -> list[tuple[Any, ...]]:
+    """The keys of some rows of a data file.
+
+    :param columns: as of :class:`KeyReads`, ``path``: the file's in the log.
+    :raises OSError: the file cannot be read.
+    :raises ValueError: it lacks a column, or has values that cannot be compared.
+    """
+    known = [_Column.of(snapshot, name, ()) for name in columns]
+    with snapshot.store.open_input(absolute_path(snapshot.table_path, path)) as opened:
+        file = pq.ParquetFile(opened)
+        names = [column and column.found_in(file.schema_arrow) for column in known]
+        if None in names:
+            raise ValueError(f"{path} lacks a column of the key")
+        read = file.read(columns=[str(name) for name in names], use_threads=False).take(pa.array(positions))
+    values = [column.of_file(read[str(name)]) for column, name in zip(known, names, strict=True) if column is not None]
+    return list(zip(*(each.to_pylist() for each in values), strict=True))
+
+
 class KeyReads:
     """What a MERGE read: the rows with one of its keys.
 
@@ -155,6 +173,13 @@ class KeyReads:
             removes=[file for file in winner.removes if canonical_path(file.path) not in left_out],
         )
         return rest, frozenset(disputed)
+
+    def added_by(self, winner: WinningCommit) -> Sequence[AddFile]:
+        """The files in which a winner may have added rows with one of the keys."""
+        again = {canonical_path(file.path) for file in winner.adds}
+        adding = [file for file in winner.removes if canonical_path(file.path) in again]
+        left, _ = self.after(replace(winner, removes=adding, metadata=None, protocol=None))
+        return [file for file in left.adds if file.data_change]
 
     def _concern(self, winner: WinningCommit, before: RemoveFile | None, after: AddFile | None) -> bool:
         """Whether rows with one of the keys came or went between two states of a file; None: it was not there."""

@@ -28,9 +28,18 @@ from headwater.protocol.table_definition import TableDefinition
 from headwater.schema import iceberg, manifests
 from headwater.stores import Store
 from headwater.transaction.commit_info import Provenance, stamped
-from headwater.transaction.conflicts import Intent, Isolation, WinningCommit, Writes, check, counts_appends
+from headwater.transaction.conflicts import (
+    Intent,
+    Isolation,
+    WinningCommit,
+    Writes,
+    check,
+    check_added,
+    counts_appends,
+)
 from headwater.transaction.content import Content
 from headwater.transaction.definition_conflicts import Change
+from headwater.transaction.keyed import KeyReads
 from headwater.transaction.read_set import ReadSet
 from headwater.transaction.reads import PredicateReads
 from headwater.transaction.redefinition import Redefinition
@@ -61,6 +70,7 @@ class Work:
     :param serializable: whether it is checked by the level ``Serializable``, whatever the table's is.
     :param loses_row_ids: whether it copies rows without their ids, where the table has row tracking.
     :param mirrors: whether it brings the table to what another one is, whose own rules say which rows may go.
+    :param claims: keys of which another writer may have added no row.
     """
 
     table_path: str
@@ -75,6 +85,7 @@ class Work:
     loses_row_ids: bool = False
     serializable: bool = False
     mirrors: bool = False
+    claims: Sequence[KeyReads] = ()
 
 
 class PreparedCommit:
@@ -216,6 +227,8 @@ class PreparedCommit:
         )
         left = content.marks.after(concerning, self._vectors.read, self._vectors.write, disputed)
         check(self._intent, left)
+        for claim in self._work.claims:
+            check_added(winner, claim.added_by(winner))
         self._work.reads.follow(winner)
         self._work.row_ids.follow(winner)
         redefined = self._work.definition.follow(winner)

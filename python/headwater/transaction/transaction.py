@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyroaring import BitMap64
 
 from headwater.basics import clock
 from headwater.log.checkpoint_writing import Layout
@@ -133,6 +134,7 @@ class Transaction:
         self._max_attempts = max_attempts
         self._committer = committer
         self._reads = ReadSet(snapshot, matcher)
+        self._claims: list[KeyReads] = []
         self._definition = Redefinition(table_path, snapshot)
         self._content = Content()
         self._row_ids = RowIds(snapshot, self._count_rows)
@@ -159,6 +161,10 @@ class Transaction:
         :param predicates: what is true for all of these rows.
         """
         self._reads.keys(keys, predicates)
+
+    def claim_keys(self, *claims: KeyReads) -> None:
+        """Note that no other writer may have added a row with one of these keys since the version that is read."""
+        self._claims += claims
 
     @property
     def reads_keys(self) -> bool:
@@ -317,6 +323,7 @@ class Transaction:
             loses_row_ids=self.loses_row_ids,
             serializable=self.serializable,
             mirrors=self.mirrors,
+            claims=self._claims,
         )
         return PreparedCommit(work, provenance)
 
@@ -393,6 +400,21 @@ class Transaction:
     def partitions_written(self) -> list[Values]:
         """The partition values of the files that are added with new rows, a mapping for each partition."""
         return self._content.partitions_written
+
+    @property
+    def rows_added(self) -> list[AddFile]:
+        """The files that are added with rows that the version it began with does not have, or that were written
+        again.
+        """
+        return [file for file in self._content.added if file.data_change]
+
+    @property
+    def rows_gone(self) -> tuple[set[str], dict[str, BitMap64]]:
+        """The paths of files that are removed, and the positions that are marked deleted in others, by path."""
+        content = self._content
+        removed = {file.path for file in [*content.removed, *content.copies.removes]}
+        whole = {mark.remove.path for mark in content.marks.all if mark.add is None}
+        return removed | whole, {m.remove.path: m.positions for m in content.marks.all if m.add is not None}
 
     @property
     def adds_files(self) -> bool:

@@ -78,6 +78,7 @@ class TableConstraint(Request, kw_only=True):
         rows into.
     :param referenced: the columns of that table; none for those of its primary key.
     :param rely: whether an optimizer may rely on a key.
+    :param enforced: whether a primary key is enforced.
     :param on_violation: what becomes of a row that does not meet an expectation; None if it is kept.
     """
 
@@ -88,6 +89,7 @@ class TableConstraint(Request, kw_only=True):
     references: list[str] = []
     referenced: list[str] = []
     rely: bool = False
+    enforced: bool = False
     on_violation: str | None = None
 
 
@@ -427,6 +429,7 @@ class AddConstraintArguments(PassedOn, kw_only=True):
     references: list[str] = []
     referenced: list[str] = []
     rely: bool = False
+    enforced: bool = False
     on_violation: str | None = None
 
 

@@ -12,10 +12,11 @@ import json
 from collections.abc import Callable, Sequence
 
 from headwater.bridge.statement import Statement
-from headwater.protocol.types import DataType, DecimalType, PrimitiveType, parse_type
-from headwater.sql.composing import STAR, Alias, Cast, Expression, Relation, Resolved, Rows, call, select
+from headwater.protocol.types import parse_type
+from headwater.sql.composing import STAR, Alias, Relation, Resolved, Rows, call, select
 from headwater.statements.dml.attempt import Attempt
 from headwater.statements.dml.request import Key
+from headwater.statements.files.key_hashes import as_noted
 from headwater.transaction.keyed import KeyReads, Keys, comparable
 
 #: The most keys that are read from a cached source, as many as a job notes. Chosen, not measured: it limits memory.
@@ -66,19 +67,10 @@ def key_reads(attempt: Attempt, keys: Sequence[Key], cached: int | None) -> KeyR
 
 def _query(statement: Statement, source: Rows, keys: Sequence[Key]) -> Keys | None:
     values = [
-        Alias(_noted(parse_type(json.loads(key.type)), Resolved(key.value)), f"k{i}") for i, key in enumerate(keys)
+        Alias(as_noted(parse_type(json.loads(key.type)), Resolved(key.value)), f"k{i}") for i, key in enumerate(keys)
     ]
     found = statement.query(select(*values, rows=source, is_distinct=True, limit=_MOST + 1).text())
     if len(found) > _MOST:
         return None
     # Nulls are missing from a row. A key with a null equals none.
     return [tuple(row[f"k{i}"] for i in range(len(keys))) for row in found if len(row) == len(keys)]
-
-
-def _noted(kind: DataType, value: Expression) -> Expression:
-    """A value as a job notes it."""
-    if isinstance(kind, DecimalType):
-        return Cast(value, PrimitiveType("string"))
-    assert isinstance(kind, PrimitiveType)
-    function = {"date": "unix_date", "timestamp": "unix_micros"}.get(kind.name)
-    return value if function is None else call(function, value)

@@ -1,4 +1,4 @@
-"""The hash of a key in a query.
+"""Keys in queries: their hashes, and their values as Python compares them.
 
 Promise: Spark computes what :func:`headwater.key_index.hashing.hash_of` does, under all settings.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headwater.key_index.hashing import EARLIEST, SHIFT, kind_of, type_of_kind
-from headwater.protocol.types import StructField
+from headwater.protocol.types import DataType, DecimalType, PrimitiveType, StructField
 from headwater.sql.composing import Cast, Expression, Number, call, infix
 
 
@@ -25,6 +25,15 @@ def is_hashed(column: StructField, value: Expression) -> Expression | None:
     """Whether a value can be looked up (:data:`~headwater.key_index.hashing.EARLIEST`); None if any can."""
     earliest = EARLIEST.get(kind_of(column) or "")
     return None if earliest is None else infix(">=", _canonical(column, value), Number(earliest, is_long=True))
+
+
+def as_noted(kind: DataType, value: Expression) -> Expression:
+    """A value of a key as :class:`headwater.transaction.keyed.KeyReads` has it, and as JSON holds it."""
+    if isinstance(kind, DecimalType):
+        return Cast(value, PrimitiveType("string"))
+    assert isinstance(kind, PrimitiveType)
+    function = {"date": "unix_date", "timestamp": "unix_micros"}.get(kind.name)
+    return value if function is None else call(function, value)
 
 
 def _canonical(column: StructField, value: Expression) -> Expression:

@@ -166,6 +166,13 @@ def _indexes(sections: _Sections, table: str) -> Iterator[Finding]:
         text = f"{text[0].upper()}{text[1:]}: {statement('indexes', table)} builds the entries."
         yield Finding("note", "indexes", text)
     for name, each in indexes.items():
+        if each.get("duplicateKeys"):
+            text = (
+                f"{each['duplicateKeys']:,} keys ({each['columns']}) of the enforced primary key are in several rows."
+            )
+            yield Finding(
+                "warning", "duplicateKeys", f"{text} Another writer wrote them. DELETE all rows but one of each."
+            )
         if each.get("problem"):
             text = f"The index {name} ({each['columns']}) is not used: {each['problem']}."
             yield Finding("warning", "indexProblem", f"{text} DROP INDEX {sql_name(name)} ON {table} removes it.")

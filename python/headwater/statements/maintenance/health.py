@@ -2,8 +2,9 @@
 
 Owns the figures: files and rows, layout, what predicates read, the log, and what OPTIMIZE and VACUUM would do. What
 they mean says :mod:`headwater.statements.maintenance.findings`.
-Promises: they come from the log alone, and those of indexes from manifests beside it; :func:`health` needs neither
-Spark nor a JVM. No data file is read; whether all are there is looked up for a local table, where that is cheap.
+Promises: they come from the log alone, and those of indexes from their files beside it; :func:`health` needs neither
+Spark nor a JVM. No data file is read, but for keys that may be there twice although a primary key
+is enforced; whether all are there is looked up for a local table, where that is cheap.
 So VACUUM's figures are those of files that commits removed: without files that were never committed, and with those
 that another engine's VACUUM has deleted already, if it left no note in the log.
 """
@@ -41,8 +42,10 @@ from headwater.pruning import depths, prune
 from headwater.schema import mapping
 from headwater.schema.expectations import readable
 from headwater.schema.iceberg import is_converted
+from headwater.schema.keys import enforced_key
 from headwater.sql.conditions import parse_condition
 from headwater.statements.calls import own_statement
+from headwater.statements.maintenance.duplicate_keys import duplicate_keys
 from headwater.statements.maintenance.findings import findings, in_statements
 from headwater.statements.maintenance.layouts import Settings, own_layout
 from headwater.statements.maintenance.vacuum import last_vacuum
@@ -226,7 +229,8 @@ def columns_with_bounds(snapshot: Snapshot) -> list[tuple[str, ...]]:
 
 def index_figures(snapshot: Snapshot) -> dict[str, dict[str, Any]]:
     """The section ``indexes``: the figures of each index, by its name. ``shareOfBytes`` compares the index with the
-    data files; ``problem`` says why an index is not used.
+    data files; ``problem`` says why an index is not used. ``duplicateKeys``, of one by which a primary key is enforced:
+    keys that are in several rows, which other engines wrote; null if it cannot be said.
     """
     found = {}
     for each in declared(snapshot.definition):
@@ -238,6 +242,8 @@ def index_figures(snapshot: Snapshot) -> dict[str, dict[str, Any]]:
             share = covered.size / snapshot.size_in_bytes if snapshot.size_in_bytes else None
             figures |= {"filesCovered": covered.files, "filesMissing": covered.all_files - covered.files}
             figures |= {"segments": covered.segments, "bytes": covered.size, "shareOfBytes": share}
+            if enforced_key(snapshot.definition) is not None:
+                figures["duplicateKeys"] = duplicate_keys(snapshot, each.key_index)
         found[each.name] = figures
     return found
 

@@ -174,6 +174,7 @@ def _described(key: Key) -> TableConstraint:
         references=list(key.references),
         referenced=list(key.referenced),
         rely=key.rely,
+        enforced=key.enforced,
     )
 
 

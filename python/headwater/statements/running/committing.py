@@ -30,6 +30,7 @@ from headwater.protocol.types import parse_schema, schema_string
 from headwater.pruning.predicates import Predicate
 from headwater.schema import visible
 from headwater.statements import notices
+from headwater.statements.files.enforced_keys import check_enforced_key
 from headwater.statements.running.answers import say_what_it_did
 from headwater.statements.running.effects import made_commit, merged
 from headwater.statements.running.hooks import Hooks
@@ -127,6 +128,8 @@ def commit(
         process dies after one of them, the statement runs again from its beginning.
     """
     is_last = is_last and not statement.goes_on
+    for each in (txn, *([] if txn.beside is None else [txn.beside.transaction])):
+        check_enforced_key(statement, each)
     if application is not None:
         txn.set_transaction(application.id, application.version)
     answered = None if counts is None else list(counts)

@@ -2,8 +2,8 @@
 
 Owns the change of the table properties ``delta.constraints.<name>``, as the protocol's chapter "CHECK Constraints"
 says, and of those of keys (:mod:`headwater.schema.keys`) and expectations (:mod:`headwater.schema.expectations`).
-Promise: a CHECK constraint is added only where every row in the table meets it; no row is read for a key or an
-expectation.
+Promise: a CHECK constraint or an enforced key is added only where the rows in the table meet it; no row is read for
+another key or an expectation.
 """
 
 from __future__ import annotations
@@ -12,15 +12,18 @@ from collections.abc import Sequence
 
 from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.define import AddConstraint, DropConstraint, DropKeyArguments
-from headwater.protocol.columns import parse_name
+from headwater.key_index.definition import index_over
+from headwater.protocol.columns import parse_name, sql_name
 from headwater.protocol.types import schema_string
 from headwater.schema import expectations, keys, visible
 from headwater.schema.constraints import CHECK, Check, add_constraint, drop_constraint
 from headwater.schema.expectations import Expectation
 from headwater.schema.keys import Key
+from headwater.statements.files.enforced_keys import check_rows
+from headwater.statements.maintenance.findings import in_statements
 from headwater.statements.settings import DROPS_CONSTRAINT_IF_EXISTS
 from headwater.statements.tables.asked_expectations import asked_expectation, checked
-from headwater.statements.tables.asked_keys import asked_key, refuse_references, with_parent
+from headwater.statements.tables.asked_keys import asked_key, possible_index, refuse_references, with_parent
 from headwater.statements.tables.draft import Draft, Operation, RowCheck
 from headwater.statements.tables.row_conditions import check_constraint
 
@@ -42,6 +45,8 @@ def add_constraints(changes: Sequence[AddConstraint], draft: Draft) -> Operation
             known, name = keys.keys(draft.definition), parse_name(draft.name)
             key = with_parent(asked, draft.schema, known, name, draft.statement)
             draft.set_configuration(keys.with_key(draft.definition, key))
+            if key.enforced:
+                _enforce(key, draft)
             parameters = {"name": key.name, "expr": key.sql}
             continue
         if (expected := asked_expectation(constraint)) is not None:
@@ -59,6 +64,27 @@ def add_constraints(changes: Sequence[AddConstraint], draft: Draft) -> Operation
         draft.row_checks.append(RowCheck(check, _VIOLATED))
         parameters = {"name": constraint.name, "expr": constraint.expression}
     return Operation("ADD CONSTRAINT", parameters)
+
+
+def _enforce(key: Key, draft: Draft) -> None:
+    """Check what an enforced key needs: an index, and rows without duplicates.
+
+    :raises HeadwaterError: ``HEADWATER_KEY_NEEDS_INDEX``, ``HEADWATER_DUPLICATE_KEY``.
+    """
+    definition = draft.definition
+    if index_over(definition, key.columns) is None:
+        name, columns = possible_index(definition, key)
+        table, listed = in_statements(draft.name), ", ".join(map(sql_name, columns))
+        raise HeadwaterError(
+            "HEADWATER_KEY_NEEDS_INDEX",
+            {
+                "constraintName": key.name,
+                "tableName": draft.name,
+                "statement": f"CREATE INDEX {sql_name(name)} ON {table} ({listed})",
+            },
+        )
+    draft.reads_rows = True
+    check_rows(draft.statement, draft.snapshot, definition, key, draft.name)
 
 
 def add_expectation(asked: Expectation, draft: Draft) -> Expectation:

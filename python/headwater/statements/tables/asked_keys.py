@@ -7,18 +7,25 @@ columns as the primary key, of the same types, and each of these columns once.
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Sequence
+from itertools import chain, count
 
 from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.callbacks import NamedTable
 from headwater.bridge.messages.define import TableConstraint
 from headwater.bridge.statement import Statement
+from headwater.key_index.definition import check, declared
 from headwater.protocol.columns import parse_name, quote, sql_name
+from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import StructType, parse_schema
 from headwater.schema import keys
 from headwater.schema.keys import FOREIGN, PRIMARY, Key
-from headwater.sql.key_clauses import OWN_KEY
+from headwater.sql.key_clauses import ENFORCED_NAME, OWN_KEY
+
+#: What the name of an index does not have, and how many characters of a key's name go into it.
+_NO_NAME, _LONGEST_NAME = re.compile(r"[^a-z0-9_-]"), 56
 
 
 def asked_key(constraint: TableConstraint, table: str) -> Key | None:
@@ -28,14 +35,31 @@ def asked_key(constraint: TableConstraint, table: str) -> Key | None:
     """
     if constraint.kind not in (PRIMARY, FOREIGN):
         return None
+    if constraint.kind == FOREIGN and constraint.enforced:
+        raise HeadwaterError("HEADWATER_KEY_ENFORCED")
     own = parse_name(table)[-1].rstrip("/").rpartition("/")[-1]
-    name = constraint.name or f"{own}_pk"
-    if not constraint.name and constraint.kind == FOREIGN:
+    given = constraint.name or ""
+    enforced = constraint.enforced or given.startswith(ENFORCED_NAME)
+    name = given.removeprefix(ENFORCED_NAME) or f"{own}_pk"
+    if not given and constraint.kind == FOREIGN:
         name = f"{own}_{constraint.references[-1].rpartition('/')[-1]}_fk_{uuid.uuid4().hex[:7]}"
     return Key(
-        *(name, constraint.kind, tuple(constraint.columns), constraint.rely),
+        *(name, constraint.kind, tuple(constraint.columns), constraint.rely, enforced),
         *(tuple(constraint.references), () if constraint.referenced == [OWN_KEY] else tuple(constraint.referenced)),
     )
+
+
+def possible_index(definition: TableDefinition, key: Key) -> tuple[str, list[str]]:
+    """The name and the columns of an index by which a key can be enforced.
+
+    :raises HeadwaterError: ``HEADWATER_INVALID_INDEX`` if the table can have none.
+    """
+    known = {each.name for each in declared(definition)}
+    wanted = _NO_NAME.sub("_", key.name.lower())[:_LONGEST_NAME].lstrip("-") or "key"
+    name = next(each for each in chain([wanted], (f"{wanted}_{n}" for n in count(1))) if each not in known)
+    columns = [column for column in key.columns if column not in definition.partition_columns] or list(key.columns)
+    check(definition, name, columns)
+    return name, columns
 
 
 def with_parent(key: Key, schema: StructType, known: Sequence[Key], table: Sequence[str], statement: Statement) -> Key:

@@ -15,14 +15,14 @@ from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.define import CreateTableRequest
 from headwater.bridge.statement import Statement
 from headwater.definition.changes import Declared, begun, changed
-from headwater.key_index.definition import check_given
+from headwater.key_index.definition import check_given, check_number, index_over
 from headwater.log.snapshot import Snapshot
 from headwater.protocol import properties
 from headwater.protocol.clustering import FEATURES as CLUSTERING_FEATURES
 from headwater.protocol.column_metadata import GENERATION_EXPRESSION, IDENTITY_HIGH_WATER_MARK
 from headwater.protocol.columns import Path, find_path, map_fields, parse_name_list, quote
 from headwater.protocol.features import CATALOG_MANAGED, WRITER_VERSION_WITH_FEATURES, supported_features
-from headwater.protocol.index_properties import without_lost_indexes
+from headwater.protocol.index_properties import property_of, property_value, without_lost_indexes
 from headwater.protocol.indexed_columns import with_possible_statistics_columns
 from headwater.protocol.properties import (
     PROPERTIES,
@@ -50,7 +50,7 @@ from headwater.statements.running.managed_tables import own_properties, properti
 from headwater.statements.running.opening import Location, Options, open_snapshot
 from headwater.statements.settings import ALLOWS_ARBITRARY, UNENFORCED_NOT_NULL
 from headwater.statements.tables.asked_expectations import checked
-from headwater.statements.tables.asked_keys import asked_key, with_parent
+from headwater.statements.tables.asked_keys import asked_key, possible_index, with_parent
 from headwater.statements.tables.row_conditions import check_constraint
 from headwater.statements.writes import copy_state
 
@@ -65,7 +65,8 @@ def define(
     """The definition a request declares, with what a catalog demands of it; a replaced table keeps its id and what its
     protocol had. If a save overwrites the table, it keeps all but its columns and their layout.
 
-    :raises HeadwaterError: those of the schema's checks; Spark's own for an expression that does not resolve.
+    :raises HeadwaterError: those of the schema's checks; ``HEADWATER_INVALID_INDEX`` for an enforced key that no index
+        can have; Spark's own for an expression that does not resolve.
     """
     request.properties, expected = asked_in(properties_for(request.properties, location.path, statement, replaced))
     source = open_snapshot(request.like, statement) if request.like else None
@@ -107,8 +108,19 @@ def define(
         raise
     check_given(made, for_new_table(request.properties, {}, allow_arbitrary=True))
     _check_expressions(statement, made)
-    made = copy_state.continued(made, replaced, is_same=is_same)
+    made = copy_state.continued(_with_index(made), replaced, is_same=is_same)
     return _with_expectations(made, expected, location, statement)
+
+
+def _with_index(made: TableDefinition) -> TableDefinition:
+    """The definition with an index for its enforced key."""
+    key = keys.enforced_key(made)
+    if key is None or index_over(made, key.columns) is not None:
+        return made
+    name, columns = possible_index(made, key)
+    made = changed(made, configuration={**made.metadata.configuration, property_of(name): property_value(columns)})
+    check_number(made, name)
+    return made
 
 
 def _with_expectations(

@@ -29,6 +29,7 @@ from headwater.protocol.columns import format_name, sql_name
 from headwater.protocol.index_properties import index_name, property_of, property_value
 from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import PrimitiveType, StructField, StructType
+from headwater.schema.keys import enforced_key
 from headwater.statements.calls import own_statement
 from headwater.statements.maintenance import key_indexes
 from headwater.statements.maintenance.findings import in_statements
@@ -92,7 +93,7 @@ def create_index(request: CreateIndexRequest, statement: Statement) -> CommitAns
 def drop_index(request: DropIndexRequest, statement: Statement) -> CommitAnswer:
     """Remove an index and its files.
 
-    :raises HeadwaterError: ``HEADWATER_INDEX_NOT_FOUND``, those of a commit.
+    :raises HeadwaterError: ``HEADWATER_INDEX_NOT_FOUND``, ``HEADWATER_INDEX_IS_NEEDED``, those of a commit.
     """
     asked = request.arguments
     found = False
@@ -101,6 +102,7 @@ def drop_index(request: DropIndexRequest, statement: Statement) -> CommitAnswer:
         nonlocal found
         there = _find(draft.definition, asked.index)
         found = found or there is not None
+        _refuse_needed(draft, there, request.name)
         if there is None and not found and not asked.if_exists:
             raise _not_found(asked.index, draft.definition, request.name)
         kept = {k: v for k, v in draft.metadata.configuration.items() if index_name(k) != asked.index.lower()}
@@ -182,6 +184,18 @@ def _top_level(name: str, paths: Sequence[Sequence[str]]) -> list[str]:
     if nested is not None:
         raise invalid(name, f"{format_name(nested)} is a field of a struct; only columns of the table can be indexed")
     return [path[0] for path in paths]
+
+
+def _refuse_needed(draft: Draft, index: Declared | None, table: str) -> None:
+    """:raises HeadwaterError: ``HEADWATER_INDEX_IS_NEEDED`` if a primary key is enforced by it, and by no other."""
+    key = enforced_key(draft.definition)
+    if key is None or index is None or index.key_index is None:
+        return
+    over = [each for each in indexes(draft.definition) if set(key.columns).issuperset(c.name for c in each.columns)]
+    if over == [index.key_index]:
+        statement = f"ALTER TABLE {in_statements(table)} DROP CONSTRAINT {sql_name(key.name)}"
+        named = {"index": index.name, "tableName": table, "constraintName": key.name, "statement": statement}
+        raise HeadwaterError("HEADWATER_INDEX_IS_NEEDED", named)
 
 
 def _find(definition: TableDefinition, name: str) -> Declared | None:

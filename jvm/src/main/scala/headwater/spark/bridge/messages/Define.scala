@@ -59,6 +59,7 @@ final case class TableConstraint(
     references: Seq[String] = Nil,
     referenced: Seq[String] = Nil,
     rely: Boolean = false,
+    enforced: Boolean = false,
     onViolation: Option[String] = None) extends Message
 
 object TableConstraint {
@@ -71,6 +72,7 @@ object TableConstraint {
       in[Seq[String]]("references"),
       in[Seq[String]]("referenced"),
       in[Boolean]("rely"),
+      in[Boolean]("enforced"),
       in[Option[String]]("onViolation")))
 }
 
