@@ -33,10 +33,13 @@ from headwater.log.files import vector_of
 from headwater.log.snapshot import Snapshot
 from headwater.protocol.partition_values import texts_of
 from headwater.stores import Store
+from headwater.stores.interface import in_parallel
 
 _Longs = np.ndarray[Any, np.dtype[np.int64]]
 #: More entries than this are not compared: they are sorted in memory, 24 bytes each.
 _MOST_COUNTED = 20_000_000
+#: Parts that are read at once: each has a row group in memory, of some 12 MB.
+_AT_ONCE = 8
 _NO_LONGS = np.empty(0, np.int64)
 
 
@@ -100,7 +103,11 @@ def look_up(
         return None
     for segment, files, groups in chosen:
         try:
-            hits = [_hits(store, folder, part, some, keys) for part, some in groups if some]
+            asked = [(part, some) for part, some in groups if some]
+            hits = list[tuple[_Longs, _Longs]]()
+            for start in range(0, len(asked), _AT_ONCE):
+                some = asked[start : start + _AT_ONCE]
+                hits += in_parallel(lambda each: _hits(store, folder, *each, keys), some)
             if any(len(f) and not 0 <= f.min() <= f.max() < len(files) for f, _ in hits):
                 raise ValueError("it has entries of files that its manifest does not name")
         except (OSError, ValueError, HeadwaterError) as error:

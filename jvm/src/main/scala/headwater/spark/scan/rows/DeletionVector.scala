@@ -16,8 +16,41 @@ import org.roaringbitmap.RoaringBitmap
  */
 class DeletionVector(keys: Array[Int], bitmaps: Array[RoaringBitmap]) {
   def contains(position: Long): Boolean = {
+    val bitmap = of(position)
+    bitmap != null && bitmap.contains(position.toInt)
+  }
+
+  /**
+   * The rows that are left of `count` rows that follow each other, the first at the position `first`: their numbers, from 0 on, in `left`;
+   * returns how many they are. A row that is not deleted costs no search.
+   */
+  def live(first: Long, count: Int, left: Array[Int]): Int = {
+    var found, next = 0
+    foreach(first, count) { row =>
+      while (next < row) { left(found) = next; found += 1; next += 1 }
+      next = row + 1
+    }
+    while (next < count) { left(found) = next; found += 1; next += 1 }
+    found
+  }
+
+  /** The positions among `count` of them from `first` on, less `first`, ascending. */
+  final def foreach(first: Long, count: Int)(take: Int => Unit): Unit = {
+    // Positions that follow each other may begin below a multiple of 2^32 and end above it.
+    val here = math.min(count.toLong, (1L << 32) - (first & 0xffffffffL)).toInt
+    val bitmap = of(first)
+    if (bitmap != null) {
+      val positions = bitmap.getIntIterator
+      positions.advanceIfNeeded(first.toInt)
+      var row = 0L
+      while (positions.hasNext && { row = (positions.next() & 0xffffffffL) - (first & 0xffffffffL); row < here }) take(row.toInt)
+    }
+    if (here < count) foreach(first + here, count - here)(row => take(row + here))
+  }
+
+  private def of(position: Long): RoaringBitmap = {
     val i = java.util.Arrays.binarySearch(keys, (position >>> 32).toInt)
-    i >= 0 && bitmaps(i).contains(position.toInt)
+    if (i < 0) null else bitmaps(i)
   }
 }
 
@@ -25,6 +58,14 @@ class DeletionVector(keys: Array[Int], bitmaps: Array[RoaringBitmap]) {
 private final class ChangedRowsVector(only: DeletionVector, without: Option[DeletionVector])
     extends DeletionVector(Array.empty, Array.empty) {
   override def contains(position: Long): Boolean = !only.contains(position) || without.exists(_.contains(position))
+
+  override def live(first: Long, count: Int, left: Array[Int]): Int = {
+    var found = 0
+    only.foreach(first, count) { row =>
+      if (!without.exists(_.contains(first + row))) { left(found) = row; found += 1 }
+    }
+    found
+  }
 }
 
 object DeletionVector {

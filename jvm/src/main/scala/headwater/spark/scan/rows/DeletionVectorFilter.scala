@@ -41,15 +41,25 @@ final class DeletionVectorFilter(
     taken
   }
 
-  private def live(batch: ColumnarBatch): ColumnarBatch = {
-    val positions = batch.column(position)
-    val selected = new Array[Int](batch.numRows())
+  /** Whether no rows were skipped between those of a batch; their positions ascend. */
+  private def areConsecutive(positions: ColumnVector, rows: Int): Boolean =
+    rows > 0 && positions.getLong(rows - 1) - positions.getLong(0) == rows - 1
+
+  private def liveOneByOne(positions: ColumnVector, rows: Int, selected: Array[Int]): Int = {
     var count = 0
     var row = 0
-    while (row < batch.numRows()) {
+    while (row < rows) {
       if (!deleted.contains(positions.getLong(row))) { selected(count) = row; count += 1 }
       row += 1
     }
+    count
+  }
+
+  private def live(batch: ColumnarBatch): ColumnarBatch = {
+    val positions = batch.column(position)
+    val selected = new Array[Int](batch.numRows())
+    val count = if (areConsecutive(positions, batch.numRows())) deleted.live(positions.getLong(0), batch.numRows(), selected)
+    else liveOneByOne(positions, batch.numRows(), selected)
     if (count == 0) null
     else {
       val columns = (0 until batch.numCols()).filterNot(i => dropPosition && i == position).map(batch.column)

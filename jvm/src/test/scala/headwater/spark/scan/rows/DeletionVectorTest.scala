@@ -21,6 +21,22 @@ class DeletionVectorTest extends munit.FunSuite {
     check(DeletionVector.read(s"1 ${bytes.length} ${write(bytes, checksum(bytes))}", new Configuration()))
   }
 
+  test("of rows that follow each other, those are live that are not deleted one by one") {
+    val inline = s"inline ${Base64.getEncoder.encodeToString(bytes)}"
+    val none = s"inline ${Base64.getEncoder.encodeToString(serialize(Seq()))}"
+    val some = s"inline ${Base64.getEncoder.encodeToString(serialize(Seq(0 -> RoaringBitmap.bitmapOf(2, 5, -1, -2), 1 -> RoaringBitmap.bitmapOf(0))))}"
+    for {
+      description <- Seq(inline, none, s"""["$some", "$inline"]""", s"""["$some", null]""", s"""["$none", null]""")
+      first <- Seq(0L, 1L, 3L, 6L, (1L << 32) - 3, (1L << 32) - 1, 1L << 32, beyond32Bits - 4)
+      count <- Seq(1, 2, 3, 5, 9)
+    } {
+      val vector = DeletionVector.read(description, new Configuration())
+      val left = new Array[Int](count)
+      val live = left.take(vector.live(first, count, left)).toSeq
+      assertEquals(live, (0 until count).filterNot(row => vector.contains(first + row)), s"$description from $first, $count")
+    }
+  }
+
   test("a damaged file names itself") {
     val path = write(bytes, checksum(bytes) + 1)
     val error = intercept[Exception](DeletionVector.read(s"1 ${bytes.length} $path", new Configuration()))
