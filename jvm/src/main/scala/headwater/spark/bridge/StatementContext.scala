@@ -403,7 +403,7 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
   /** [[Footers]] for a [[FootersQuestion]]: what the footers of Parquet files say, read by tasks. */
   def footers(question: String, purpose: String): String = unlessCancelled(purpose) {
     val asked = Json.read[FootersQuestion](question)
-    Json.write(FootersJob.run(session, asked, stores.at(asked.table)))
+    Json.write(FootersJob.run(session, asked, if (asked.table.isEmpty) StoreOptions.none else stores.at(asked.table)))
   }
 
   /** Adds a relation that reads the files of [[FilesOfVersion]]. Returns its number as a plan. */
