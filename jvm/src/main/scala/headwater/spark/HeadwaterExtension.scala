@@ -1,6 +1,7 @@
 package headwater.spark
 
 import headwater.spark.bridge.{Bridge, ClassPathCheck, Redaction}
+import headwater.spark.catalog.CheckGeneratedColumns
 import headwater.spark.changes.{ResolveTableChanges, TableChangesFunctions}
 import headwater.spark.dml.{PlanHeadwaterDml, ResolveApiColumns, ResolveHeadwaterDml, ResolveVariables}
 import headwater.spark.scan.pruning.{AggregateFromLog, PruneFiles, PruneFilesByKeys}
@@ -50,6 +51,7 @@ class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
     extensions.injectTableFunction(DescribeFunction.Entry)
     extensions.injectPlanNormalizationRule(session => KeyByTransaction(session))
     extensions.injectPlannerStrategy(_ => PlanOptimizedWrite)
+    extensions.injectPlannerStrategy(session => CheckGeneratedColumns(session))
     extensions.injectPreCBORule(session => PinSnapshots(session))
     extensions.injectPreCBORule(session => AggregateFromLog(session))
     extensions.injectPreCBORule(session => PruneFiles(session))
