@@ -1,13 +1,14 @@
 package headwater.spark
 
 import headwater.spark.bridge.{Bridge, ClassPathCheck, Redaction}
-import headwater.spark.catalog.CheckGeneratedColumns
 import headwater.spark.changes.{ResolveTableChanges, TableChangesFunctions}
 import headwater.spark.dml.{PlanHeadwaterDml, ResolveApiColumns, ResolveHeadwaterDml, ResolveVariables}
 import headwater.spark.scan.pruning.{AggregateFromLog, PruneFiles, PruneFilesByKeys}
 import headwater.spark.scan.tables.{KeyByTransaction, PinSnapshots, ResolveHeadwaterRelations}
 import headwater.spark.shims.{ParserShim, SparkVersions}
-import headwater.spark.statements.{CheckTransaction, DescribeFunction, EarlyRules, HeadwaterParser, LimitHistory, ResolveHeadwaterCommands}
+import headwater.spark.statements.{
+  CheckGeneratedColumns, CheckTransaction, DescribeFunction, EarlyRules, HeadwaterParser, LimitHistory, ResolveHeadwaterCommands
+}
 import headwater.spark.write.{JoinInserts, PlanHeadwaterReplace, PlanOptimizedWrite, ResolveHeadwaterWrites, ShuffleOnce}
 import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.headwater.DefaultTime

@@ -1,4 +1,4 @@
-package headwater.spark.catalog
+package headwater.spark.statements
 
 import scala.util.Try
 
