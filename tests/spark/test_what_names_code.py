@@ -206,6 +206,30 @@ def test_expressions_of_a_log_that_are_too_deep(spark, tmp_path, fails, log, key
     spark.sql(f"INSERT INTO {table} VALUES (1)")
 
 
+@pytest.mark.parametrize("levels", [600, 3000])
+@pytest.mark.parametrize("nested", [("(", "id > 0", ")"), ("NOT ", "(id > 0)", ""), ("", "id", " + 0")])
+def test_expressions_of_a_new_table_that_are_too_deep(spark, database, nested, levels):
+    """By the parser or by what resolves the expression, whichever gives up first, the user learns why."""
+    opened, inside, closed = nested
+    expression = f"{opened * levels}{inside}{closed * levels}"
+    for made in (
+        f"CREATE TABLE t (id INT, g STRING GENERATED ALWAYS AS (CAST({expression} AS STRING))) USING delta",
+        f"CREATE OR REPLACE TABLE t (id INT, g STRING GENERATED ALWAYS AS (CAST({expression} AS STRING))) USING delta",
+    ):
+        try:
+            spark.sql(made)
+        except PySparkException as error:
+            refused = error
+        else:
+            # How many levels Spark takes depends on the code that it has compiled by then.
+            assert levels < 3000
+            spark.sql("DROP TABLE t")
+            continue
+        conditions = ("HEADWATER_EXPRESSION_TOO_DEEP", "FAILED_TO_PARSE_TOO_COMPLEX")
+        assert refused.getCondition() in conditions, str(refused)[:1000]
+        assert refused.getSqlState() == "54001"
+
+
 @pytest.mark.parametrize(
     "condition", ["id > 0" + " + 0" * 430, " OR ".join(f"(id = {i} AND id < 2000)" for i in range(1000))]
 )

@@ -261,7 +261,7 @@ class CheckedCondition(Request, kw_only=True):
 class FootersQuestion(Answer, kw_only=True):
     """Has tasks read the footers of Parquet files. The answer is :class:`Footers`.
 
-    :param table: the folder that they lie in.
+    :param table: the folder that they lie in; empty for files that are read with the session's configuration alone.
     :param sizes: of each file, in bytes.
     :param columns: the paths of the leaf columns whose statistics are wanted, in any case; None for the first ``most``
         leaves of each file, all if negative, of which arrays and maps are some.

@@ -6,16 +6,22 @@ the protocol's chapter "Identity Columns". Promise: the next value of a column i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from headwater.bridge.messages.callbacks import WrittenFile
 from headwater.protocol.types import PrimitiveType, StructType
-from headwater.schema.identity import IdentityColumn, with_high_water_marks
+from headwater.schema.identity import IdentityColumn, identity_columns, with_high_water_marks
 from headwater.sql.composing import Cast, Expression, Number, Text, call, infix, when
 
 #: No job writes so many rows.
 _MOST_ROWS = 1 << 50
+
+
+def identities_to_give(schema: StructType, provided: Iterable[str]) -> list[IdentityColumn]:
+    """The identity columns whose values a write gives to rows that have columns of the table."""
+    have = {name.lower() for name in provided}
+    return [column for column in identity_columns(schema) if column.name.lower() not in have]
 
 
 def identity_values(column: IdentityColumn) -> Expression:
@@ -55,3 +61,12 @@ def advanced_identities(
         assert len(known) == len(bounds)
         marks[column.name] = max(known) if ascends else min(known)
     return with_high_water_marks(schema, marks)
+
+
+def after_rows(schema: StructType, provided: Iterable[str], rows: int) -> StructType:
+    """A table's schema as if a job had given values to the identity columns that its rows do not have.
+
+    :raises HeadwaterError: ``DELTA_IDENTITY_COLUMN_OVERFLOW`` if there are not so many.
+    """
+    given = identities_to_give(schema, provided) if rows else []
+    return with_high_water_marks(schema, {column.name: column.value(rows - 1) for column in given})

@@ -67,7 +67,7 @@ from headwater.sql.composing import (
 from headwater.statements.files.change_data import change_column, inserted_rows, is_change_file, with_changes
 from headwater.statements.files.distribution import SETTINGS as GATHERING_SETTINGS
 from headwater.statements.files.distribution import Gathering, gathering
-from headwater.statements.files.identities import advanced_identities, identity_values
+from headwater.statements.files.identities import advanced_identities, identities_to_give, identity_values
 from headwater.statements.files.judging import Judging, Violations, fail_checks, unstaged
 from headwater.statements.files.stored_values import as_stored, columns_stored_otherwise
 from headwater.statements.internal_names import InternalNames
@@ -124,6 +124,14 @@ class Written:
     def bytes(self) -> int:
         return sum(file.size for file in self.files)
 
+    def add(self, later: Written) -> None:
+        """Count what another job of the same write wrote after it."""
+        self.files += later.files
+        self.changes += later.changes
+        self.rows += later.rows
+        self.schema = later.schema or self.schema
+        self.violations.add(later.violations)
+
 
 @dataclass(frozen=True)
 class Target:
@@ -168,7 +176,7 @@ def write_rows(
         target.definition.metadata.configuration,
         writing=True,
     )
-    identities = [c for c in identity_columns(schema) if c.name.lower() not in {p.lower() for p in provided}]
+    identities = identities_to_give(schema, provided)
     gathered = gathering(statement, target.definition, options)
     judging = Judging.of(target.definition) if data_change else None
     query = _query(
@@ -229,14 +237,22 @@ def write_judged(
 
 
 def check_rows(
-    statement: Statement, target: Target, plan: int, provided: Sequence[str], options: Options, most: int
+    statement: Statement,
+    target: Target,
+    plan: int,
+    provided: Sequence[str],
+    options: Options,
+    most: int,
+    *,
+    has_more: bool = False,
 ) -> list[dict[str, Any]]:
     """Compute and check a plan's rows as :func:`write_rows` does, and write nothing.
 
     :param most: how many of them, as they would be stored, are returned.
+    :param has_more: as of :func:`write_rows`.
     """
     check_writable(target.schema)
-    identities = [c for c in identity_columns(target.schema) if c.name.lower() not in {p.lower() for p in provided}]
+    identities = identities_to_give(target.schema, provided)
     query = _query(
         target,
         Relation(plan),
@@ -244,7 +260,7 @@ def check_rows(
         identities=identities,
         extra_checks=(),
         fails=fail_checks(target.definition),
-        has_more=False,
+        has_more=has_more,
         statement=statement,
         gathered=None,
         judging=Judging.of(target.definition),

@@ -15,13 +15,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from msgspec import structs
 
 from headwater.basics import clock
 from headwater.basics.amounts import size_text
@@ -36,44 +34,30 @@ from headwater.bridge.messages.load import (
     CopyIntoValidateRequest,
     ExplainCopyIntoRequest,
     Placement,
-    SourceFiles,
 )
 from headwater.bridge.statement import Statement
 from headwater.definition.changes import numbered
 from headwater.log.snapshot import Snapshot
-from headwater.protocol.columns import Path, all_fields, find_path, format_name
 from headwater.protocol.types import (
-    DataType,
     PrimitiveType,
     StructField,
     StructType,
-    parse_schema,
     schema_string,
 )
 from headwater.schema import visible
-from headwater.schema.generated import generated_columns
-from headwater.schema.identity import identity_columns
-from headwater.schema.widening import can_widen
 from headwater.statements.calls import own_statement, reads
 from headwater.statements.expressions import number_of, texts_of
+from headwater.statements.files.parts_of_rows import RowsPart, check_parts, parts_of, write_parts
 from headwater.statements.files.quarantine import settle
-from headwater.statements.files.rows import Target, Written, check_rows, write_rows
+from headwater.statements.files.rows import Target, Written
 from headwater.statements.running.committing import commit, transaction
 from headwater.statements.running.opening import Options, open_snapshot
 from headwater.statements.running.rerunning import RETRIED, run_again_after_losses
 from headwater.statements.writes import copy_state
 from headwater.statements.writes.copy_state import CopyState, entries_of, state_of
 from headwater.statements.writes.insert import evolve_metadata
-from headwater.statements.writes.source_columns import (
-    FolderGroup,
-    by_folders,
-    computed_columns,
-    folder_columns,
-    of_lines,
-    of_rows,
-    values_of_folders,
-)
-from headwater.statements.writes.source_files import Asked, Source, SourceFile, find_files, total_size
+from headwater.statements.writes.source_files import Asked, Source, SourceFile, find_files, plain_path, total_size
+from headwater.statements.writes.source_rows import SourceRows
 from headwater.transaction import Transaction
 from headwater.transaction.commit_info import Provenance
 
@@ -86,17 +70,6 @@ COPY_SCHEMA = StructType(
 )
 _EXPLAIN_SCHEMA = StructType((StructField("plan", _STRING, nullable=False),))
 _FORMATS = ("csv", "json", "xml", "parquet", "avro", "orc", "text", "binaryFile")
-#: Formats whose values are texts until a column says what they are.
-_OF_TEXT = ("csv", "json", "xml")
-#: Formats whose rows name their fields.
-_OF_ROWS = ("json", "xml")
-#: Formats whose files each have their own columns, which Spark's reader merges if it is asked to.
-_MERGED = ("parquet", "orc")
-#: Spark's error if files have a column with types that its reader does not merge.
-_NOT_MERGED = "CANNOT_MERGE_SCHEMAS"
-#: What the list of files has done with already, or what could leave out a file that then counts as loaded.
-_OWN_OPTIONS = ("pathglobfilter", "modifiedafter", "modifiedbefore", "ignorecorruptfiles", "ignoremissingfiles",
-                "recursivefilelookup", "path", "paths", "basepath", "__globpaths__")  # fmt: skip
 #: Options of Databricks' reader that Spark's does not have, and what to use.
 _NOT_HERE = ("badrecordspath", "rescueddatacolumn")
 _INSTEAD = "is not an option of Spark's readers. Use 'mode' = 'PERMISSIVE' with columnNameOfCorruptRecord"
@@ -151,16 +124,11 @@ def explain_copy_into(request: ExplainCopyIntoRequest, statement: Statement) -> 
 
 
 class _Found(NamedTuple):
-    """The rows of new files, as rows of the table as it will be.
-
-    :param plan: the number of the plan that has the rows, with ``columns`` of the table; None without files that have
-        columns.
-    """
+    """The rows of new files, as rows of the table as it will be."""
 
     txn: Transaction
     target: Target
-    plan: int | None
-    columns: StructType
+    parts: list[RowsPart]
 
 
 @dataclass(frozen=True)
@@ -176,19 +144,6 @@ class _Listing:
     def seen(self) -> pa.Array:
         """The paths of all files that it finds."""
         return pa.array([file.path for file in self.source.files], pa.string())
-
-    @cached_property
-    def folder_values(self) -> dict[str, list[str | None]]:
-        """The values of the columns of the new files' folders. However the files are divided, a column has one type."""
-        return values_of_folders(self.new)
-
-
-class _Part(NamedTuple):
-    """Files that one reader takes together; the plan that reads them, and their columns."""
-
-    files: Sequence[SourceFile]
-    plan: int
-    columns: StructType
 
 
 _AnyRequest = CopyIntoRequest | CopyIntoValidateRequest | ExplainCopyIntoRequest | CopyColumnsRequest
@@ -238,7 +193,7 @@ class _Copying:
                 return CommitAnswer(version=listing.snapshot.version, rows=[self._row(0)])
             try:
                 found = self._rows(listing)
-                written = self._write(found)
+                written = write_parts(statement, found.target, found.parts, self._given)
                 break
             except Exception as error:
                 if not self._notes_damaged(error, listing):
@@ -269,200 +224,46 @@ class _Copying:
         """The rows of the new files, and the table's definition with the columns that they bring."""
         snapshot, statement = listing.snapshot, self._statement
         txn = transaction(self._request.table, statement, snapshot)
-        empty = _Found(txn, Target(snapshot.table_path, txn.definition), None, StructType(()))
-        if not listing.new:
-            return empty
-        read = self._read(listing)
-        if read is None:
-            return empty
-        plan = self._selected(read, listing)
         given = self._request.arguments
+        if not listing.new:
+            return _Found(txn, Target(snapshot.table_path, txn.definition), [])
+        rows = SourceRows(
+            statement,
+            given,
+            self._request.name,
+            snapshot.schema,
+            self._format,
+            self._reader,
+            listing.source.folder,
+            listing.new,
+        )
+        groups = [self._placed(plans, snapshot) for plans in rows.plans()]
         if given.select is not None and given.select.upper().count("SELECT") > 1:
             # A subquery may read this table, at whatever version is the newest when it runs.
             txn.read_whole_table()
-        placed = self._placed(plan, snapshot)
-        columns = parse_schema(statement.plan_schema(placed))
-        evolve_metadata(txn, snapshot, columns, Options(self._placing), statement, overwrites_schema=False)
-        return _Found(txn, Target(snapshot.table_path, txn.definition), placed, columns)
+        parts, columns = parts_of(statement, groups)
+        if parts:
+            evolve_metadata(txn, snapshot, columns, Options(self._placing), statement, overwrites_schema=False)
+        return _Found(txn, Target(snapshot.table_path, txn.definition), parts)
 
     @property
     def _placing(self) -> dict[str, str]:
         """What the options of a writer say of the table's columns."""
         return {} if self._merges is None else {"mergeSchema": str(self._merges).lower()}
 
-    def _placed(self, plan: int, snapshot: Snapshot) -> int:
-        """The plan whose rows are a plan's with the columns of the table."""
+    def _placed(self, plans: Sequence[int], snapshot: Snapshot) -> int:
+        """The plan whose rows are those of plans with the columns of the table."""
         given = self._request.arguments
         by_name = not (given.select is not None and given.by_position)
-        placement = Placement(
-            plan=plan, table=snapshot.table_path, version=snapshot.version, by_name=by_name, options=self._placing
-        )
-        return self._statement.add_placement(placement)
 
-    def _read(self, listing: _Listing) -> int | None:
-        """The plan that reads the files; None if they are without a row."""
-        statement = self._statement
-        options = {name: value for name, value in self._reader.items() if name.lower() not in _OWN_OPTIONS}
-        asked = Options(options)
-        defaults = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
-        if self._format in _OF_TEXT and "mode" not in asked:
-            defaults["mode"] = "FAILFAST"
-        if self._format == "csv" and asked.flag("header") and "enforceschema" not in asked:
-            defaults["enforceSchema"] = "false"
-        if self._format in _MERGED and "mergeschema" not in asked:
-            defaults["mergeSchema"] = "true"
-        by_rows = self._format in _OF_ROWS and not asked.get("singlevariantcolumn")
-        if by_rows and "samplingratio" in asked and computed_columns(listing.snapshot.schema):
-            defaults["samplingRatio"] = "1.0"  # only what all rows say tells whether a default applies
-            options = {name: value for name, value in options.items() if name.lower() != "samplingratio"}
-        source = SourceFiles(format=self._format, paths=[], schema=None, options={**options, **defaults})
-        statement.step("find the columns of the files")
-        parts = self._parts(listing, source)
-        plans = [self._read_part(part, source, listing, by_rows=by_rows) for part in parts]
-        if len(plans) == 1 or self._request.arguments.select is not None:
-            # Of the types of a column in a union, Spark takes the wider one.
-            found = [plan for plan in plans if plan is not None]
-            return found[0] if len(plans) == 1 and found else statement.add_sources(found) if found else None
-        return statement.add_sources([self._placed(plan, listing.snapshot) for plan in plans if plan is not None])
-
-    def _parts(self, listing: _Listing, source: SourceFiles) -> list[_Part]:
-        """The files in as few parts as there must be for one reader to take each: in a part, a column has one type."""
-        failures: list[Exception] = []
-
-        def read(files: Sequence[SourceFile]) -> _Part:
-            plan = self._statement.add_source(structs.replace(source, paths=[file.path for file in files]))
-            return _Part(files, plan, parse_schema(self._statement.plan_schema(plan)))
-
-        def parted(files: Sequence[SourceFile]) -> list[_Part]:
-            try:
-                return [read(files)]
-            except Exception as error:
-                if len(files) == 1 or not self._statement.names_condition(error, _NOT_MERGED):
-                    raise
-                failures.append(error)
-            half = len(files) // 2
-            return [*parted(files[:half]), *parted(files[half:])]
-
-        parts = parted(listing.new)
-        if not failures:
-            return parts
-        if not self._is_widened([part.columns for part in parts], listing):
-            raise failures[0]
-        alike: dict[str, list[SourceFile]] = {}
-        for part in parts:
-            alike.setdefault(schema_string(part.columns), []).extend(part.files)
-        return [read(files) for files in alike.values()]
-
-    def _is_widened(self, found: Sequence[StructType], listing: _Listing) -> bool:
-        """Whether each column and nested field has a type that its others widen to, or gets the type that it has in the
-        table.
-        """
-        is_placed, table = self._request.arguments.select is None, listing.snapshot.schema
-        # What Spark takes the values of folders for does not matter.
-        others = {} if self._asked.reader.flag("recursiveFileLookup") else listing.folder_values
-        types: dict[Path, set[DataType]] = {}
-        for path, field in chain.from_iterable(map(all_fields, found)):
-            is_cast = is_placed and find_path(table, path) is not None
-            if not is_cast and path[0].lower() not in others:
-                types.setdefault(tuple(name.lower() for name in path), set()).add(field.type)
-
-        def have_widest(kinds: set[DataType]) -> bool:
-            return any(all(kind == wide or can_widen(kind, wide) for kind in kinds) for wide in kinds)
-
-        return all(map(have_widest, types.values()))
-
-    def _read_part(self, part: _Part, source: SourceFiles, listing: _Listing, *, by_rows: bool) -> int | None:
-        """The plan that reads the files of a part; None if they are without a row."""
-        if not part.columns.fields and self._format == "csv":
-            return None
-        columns = self._columns(part.columns, listing.snapshot, by_rows=by_rows)
-        if self._asked.reader.flag("recursiveFileLookup"):
-            groups = [FolderGroup("", {}, list(part.files))]
-        else:
-            groups = by_folders(part.files)
-        if len(groups) == 1 and not groups[0].values and columns == part.columns:
-            return part.plan
-        plans = [self._read_group(group, source, columns, listing) for group in groups]
-        return plans[0] if len(plans) == 1 else self._statement.add_sources(plans)
-
-    def _columns(self, found: StructType, snapshot: Snapshot, *, by_rows: bool) -> StructType:
-        """The columns that a reader of the files is given; Spark found others."""
-        given, table = self._request.arguments, snapshot.schema
-        corrupt = self._asked.reader.get("columnnameofcorruptrecord", "_corrupt_record")
-        if given.select is not None:
-            return found if found.fields or not by_rows else of_rows(found, table, corrupt)
-        if by_rows:
-            return of_rows(found, table, corrupt)
-        if self._format not in _OF_TEXT:
-            return found
-        if given.by_position or given.columns is not None:
-            return self._by_position(found, snapshot)
-        return of_lines(found, table, corrupt if self._format == "csv" else None)
-
-    def _read_group(self, group: FolderGroup, files: SourceFiles, columns: StructType, listing: _Listing) -> int:
-        """The plan that reads the files of one group."""
-        values = listing.folder_values if self._request.arguments.select is None else None
-        of_folders = folder_columns(group, listing.snapshot.schema, values)
-        names = {column.name.lower() for column in of_folders}
-        own = (column for column in columns if column.name.lower() not in names)
-        schema = StructType((*own, *of_folders))
-        options = dict(files.options)
-        if of_folders:
-            options["basePath"] = _url(f"{listing.source.folder}/{group.base}".rstrip("/"))
-        paths = [file.path for file in group.files]
-        return self._statement.add_source(
-            SourceFiles(format=files.format, paths=paths, schema=schema_string(schema), options=options)
-        )
-
-    def _by_position(self, columns: StructType, snapshot: Snapshot) -> StructType:
-        """The columns of files without names, as the columns of the table that they are."""
-        given = self._request.arguments
-        table = [] if given.columns is None else [_named(name, snapshot, self._request.name) for name in given.columns]
-        if given.columns is None:
-            computed = {c.name.lower() for c in generated_columns(snapshot.schema)}
-            computed |= {c.name.lower() for c in identity_columns(snapshot.schema)}
-            table = [column for column in snapshot.schema if column.name.lower() not in computed]
-        if len(table) != len(columns):
-            raise HeadwaterError(
-                "COPY_INTO_COLUMN_ARITY_MISMATCH",
-                {
-                    "tableName": self._request.name,
-                    "tableColumns": ", ".join(format_name((column.name,)) for column in table),
-                    "expected": str(len(table)),
-                    "found": str(len(columns)),
-                },
+        def placed(plan: int) -> int:
+            placement = Placement(
+                plan=plan, table=snapshot.table_path, version=snapshot.version, by_name=by_name, options=self._placing
             )
-        return StructType(
-            tuple(StructField(column.name, column.type) for column in visible.for_reading(StructType(tuple(table))))
-        )
+            return self._statement.add_placement(placement)
 
-    def _selected(self, plan: int, listing: _Listing) -> int:
-        """What the statement selects of the rows."""
-        given = self._request.arguments
-        if given.select is None:
-            return plan
-        selected = self._statement.add_selection(given.select, plan)
-        if given.columns is None:
-            return selected
-        for name in given.columns:
-            _named(name, listing.snapshot, self._request.name)
-        columns = parse_schema(self._statement.plan_schema(selected))
-        if len(columns) != len(given.columns):
-            raise HeadwaterError(
-                "COPY_INTO_COLUMN_ARITY_MISMATCH",
-                {
-                    "tableName": self._request.name,
-                    "tableColumns": ", ".join(format_name((name,)) for name in given.columns),
-                    "expected": str(len(given.columns)),
-                    "found": str(len(columns)),
-                },
-            )
-        return self._statement.add_selection(given.select, plan, given.columns)
-
-    def _write(self, found: _Found) -> Written:
-        if found.plan is None:
-            return Written()
-        return write_rows(self._statement, found.target, found.plan, found.columns.names, self._given)
+        one, *more = map(placed, plans)
+        return placed(self._statement.add_sources([one, *more])) if more else one
 
     def _notes_damaged(self, error: Exception, listing: _Listing) -> bool:
         """Whether an error is about a file that is damaged, and that the statement goes on without."""
@@ -471,7 +272,7 @@ class _Copying:
             return False
         there = {file.path for file in listing.new}
         # Some of Spark's errors have the path as a URI.
-        damaged = next((each for each in (_plain(path), _plain(unquote(path))) if each in there), None)
+        damaged = next((each for each in (plain_path(path), plain_path(unquote(path))) if each in there), None)
         if damaged is None:
             return False
         self._damaged.add(damaged)
@@ -532,10 +333,7 @@ class _Copying:
             listing = self._listing()
             try:
                 found = self._rows(listing)
-                if found.plan is None:
-                    return []
-                plan = found.plan if most is None else statement.add_selection(f"SELECT * LIMIT {most}", found.plan)
-                return check_rows(statement, found.target, plan, found.columns.names, self._given, _MOST_SHOWN)
+                return check_parts(statement, found.target, found.parts, self._given, checked=most, shown=_MOST_SHOWN)
             except Exception as error:
                 if not self._notes_damaged(error, listing):
                     raise
@@ -579,20 +377,3 @@ def _rows_of(text: str, statement: Statement) -> int:
     if not number.isdecimal():
         raise illegal_option("VALIDATE … ROWS", number, "must be a whole number")
     return int(number)
-
-
-def _named(name: str, snapshot: Snapshot, table: str) -> StructField:
-    found = snapshot.schema.find(name)
-    if found is None:
-        raise illegal_option("the column", name, f"must be one of {table}: {', '.join(snapshot.schema.names)}")
-    return found
-
-
-def _url(path: str) -> str:
-    """A folder as Spark takes it, whatever its default file system is."""
-    return f"file:{path}" if path.startswith("/") else path
-
-
-def _plain(path: str) -> str:
-    """A path without the scheme of local ones, which Spark's errors have."""
-    return f"/{path.removeprefix('file:').lstrip('/')}" if path.startswith("file:") else path

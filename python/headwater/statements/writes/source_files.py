@@ -285,3 +285,13 @@ def matching(pattern: str) -> re.Pattern[str]:
 def total_size(files: Iterable[SourceFile]) -> int:
     """Bytes of the files."""
     return sum(file.size for file in files)
+
+
+def url_path(path: str) -> str:
+    """A path as Spark takes it, whatever its default file system is."""
+    return f"file:{path}" if path.startswith("/") else path
+
+
+def plain_path(path: str) -> str:
+    """A path of Spark's as that of a file: local ones have no scheme."""
+    return f"/{path.removeprefix('file:').lstrip('/')}" if path.startswith("file:") else path

@@ -6,7 +6,9 @@ import headwater.spark.dml.{PlanHeadwaterDml, ResolveApiColumns, ResolveHeadwate
 import headwater.spark.scan.pruning.{AggregateFromLog, PruneFiles, PruneFilesByKeys}
 import headwater.spark.scan.tables.{KeyByTransaction, PinSnapshots, ResolveHeadwaterRelations}
 import headwater.spark.shims.{ParserShim, SparkVersions}
-import headwater.spark.statements.{CheckTransaction, DescribeFunction, EarlyRules, HeadwaterParser, LimitHistory, ResolveHeadwaterCommands}
+import headwater.spark.statements.{
+  CheckGeneratedColumns, CheckTransaction, DescribeFunction, EarlyRules, HeadwaterParser, LimitHistory, ResolveHeadwaterCommands
+}
 import headwater.spark.write.{JoinInserts, PlanHeadwaterReplace, PlanOptimizedWrite, ResolveHeadwaterWrites, ShuffleOnce}
 import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.headwater.DefaultTime
@@ -50,6 +52,7 @@ class HeadwaterExtension extends (SparkSessionExtensions => Unit) {
     extensions.injectTableFunction(DescribeFunction.Entry)
     extensions.injectPlanNormalizationRule(session => KeyByTransaction(session))
     extensions.injectPlannerStrategy(_ => PlanOptimizedWrite)
+    extensions.injectPlannerStrategy(session => CheckGeneratedColumns(session))
     extensions.injectPreCBORule(session => PinSnapshots(session))
     extensions.injectPreCBORule(session => AggregateFromLog(session))
     extensions.injectPreCBORule(session => PruneFiles(session))

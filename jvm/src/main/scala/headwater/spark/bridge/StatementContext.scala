@@ -70,7 +70,7 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
   def addText(text: String): Int = { expressions += parsed(text); expressions.size - 1 }
 
   /** The same for an expression in a table's log, which may use nothing but the row. */
-  def addStored(text: String): Int = {
+  def addStored(text: String): Int = QueryCompiler.unlessTooDeep(text) {
     expressions += QueryCompiler.parseStored(session, text)
     val levels = QueryCompiler.levels(expressions.last)
     if (levels > deepest._1) deepest = (levels, text)
@@ -403,7 +403,7 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
   /** [[Footers]] for a [[FootersQuestion]]: what the footers of Parquet files say, read by tasks. */
   def footers(question: String, purpose: String): String = unlessCancelled(purpose) {
     val asked = Json.read[FootersQuestion](question)
-    Json.write(FootersJob.run(session, asked, stores.at(asked.table)))
+    Json.write(FootersJob.run(session, asked, if (asked.table.isEmpty) StoreOptions.none else stores.at(asked.table)))
   }
 
   /** Adds a relation that reads the files of [[FilesOfVersion]]. Returns its number as a plan. */
@@ -435,15 +435,17 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
   }
 
   /** The type of a Spark SQL expression over a schema (both JSON). Throws Spark's own error if it does not resolve. */
-  def checkExpression(text: String, schema: String): String =
+  def checkExpression(text: String, schema: String): String = QueryCompiler.unlessTooDeep(text) {
     SparkInternals.storedType(QueryCompiler.expressionType(session, text, SchemaText.read(schema))).json
+  }
 
   /** Throws if an expression that a user wrote over a schema (JSON) cannot be stored in a table's log. */
   def checkStorable(text: String, schema: String): Unit =
-    QueryCompiler.notStorable(session, text, SchemaText.read(schema)).foreach(throw _)
+    QueryCompiler.unlessTooDeep(text)(QueryCompiler.notStorable(session, text, SchemaText.read(schema))).foreach(throw _)
 
   /** The parts of an expression over a schema (JSON) that follow from more than a row, as a list of SQL texts. */
-  def checkOverRow(text: String, schema: String): String = Json.write(QueryCompiler.beyondRow(session, text, SchemaText.read(schema)))
+  def checkOverRow(text: String, schema: String): String =
+    Json.write(QueryCompiler.unlessTooDeep(text)(QueryCompiler.beyondRow(session, text, SchemaText.read(schema))))
 
   /** Sets a setting of the session. */
   def set(setting: String, value: String): Unit = session.conf.set(setting, value)
@@ -460,7 +462,7 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
 
   /** [[CheckedCondition]]: a condition over a schema (JSON) as Spark resolves it. Throws Spark's own error if it does not resolve. */
   def checkCondition(text: String, schema: String): String = {
-    val condition = QueryCompiler.condition(session, parsed(text), SchemaText.read(schema))
+    val condition = QueryCompiler.unlessTooDeep(text)(QueryCompiler.condition(session, parsed(text), SchemaText.read(schema)))
     val columns = Option.when(PredicateTree.isOverRow(condition))(condition.references.toSeq.map(_.name))
     Json.write(CheckedCondition(PredicateTree.of(condition), columns))
   }

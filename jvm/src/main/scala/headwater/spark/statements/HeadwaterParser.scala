@@ -21,6 +21,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{
 import org.apache.spark.sql.catalyst.trees.CurrentOrigin
 import org.apache.spark.sql.catalyst.trees.TreePattern.RELATION_TIME_TRAVEL
 import org.apache.spark.sql.execution.command.{DescribeQueryCommand, ExplainCommand}
+import org.apache.spark.sql.headwater.bridge.QueryCompiler
 import org.apache.spark.sql.internal.VariableSubstitution
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.unsafe.types.UTF8String
@@ -68,7 +69,7 @@ class HeadwaterParser(session: SparkSession, spark: ParserInterface) extends Par
   override protected def parse(text: String, parameters: Option[ParameterValues])(plan: String => LogicalPlan): LogicalPlan = {
     HiveSessionClassLoader.protect()
     completeRules()
-    try early(text, parameters).getOrElse(own(refused(text, parameters)(plan)))
+    try early(text, parameters).getOrElse(own(QueryCompiler.unlessTooDeep(text)(refused(text, parameters)(plan))))
     catch { case e: HeadwaterException => RefusedStatement(e) }
   }
 

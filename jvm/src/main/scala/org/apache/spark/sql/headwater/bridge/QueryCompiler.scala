@@ -66,11 +66,13 @@ object QueryCompiler {
   /** Parses an expression that a user wrote, without its alias. Throws Spark's own error. The result is unresolved. */
   def parse(session: SparkSession, text: String): Expression =
     // An error shows its place in this text, not in the statement that runs.
-    try CurrentOrigin.withOrigin(Origin())(parser(session).parseExpression(text)) match {
-        case Alias(named, _) => named
-        case other => other
-      }
-    catch { case _: StackOverflowError => throw tooDeep(text) }
+    unlessTooDeep(text)(CurrentOrigin.withOrigin(Origin())(parser(session).parseExpression(text)) match {
+      case Alias(named, _) => named
+      case other => other
+    })
+
+  /** What is done with an expression, unless Spark's stack overflows. Then the error says which expression it was. */
+  def unlessTooDeep[T](text: String)(done: => T): T = try done catch { case _: StackOverflowError => throw tooDeep(text) }
 
   def tooDeep(text: String): HeadwaterException =
     HeadwaterException("HEADWATER_EXPRESSION_TOO_DEEP", "expression" -> (if (text.length > 200) s"${text.take(200)}…" else text))

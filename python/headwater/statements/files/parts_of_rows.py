@@ -1,0 +1,97 @@
+"""Rows in parts, each of which brings other columns of the table: one write as far as anybody can see.
+
+Owns what the parts have in common: the types of their columns, the numbers of identity columns, metrics. Promises:
+
+1. What a part lacks is computed for it as for a write of that part alone (:mod:`.rows`).
+2. No number of an identity column is given twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from headwater.bridge.statement import Statement
+from headwater.definition.changes import numbered
+from headwater.protocol.types import StructType, parse_schema
+from headwater.sql.composing import STAR, Alias, Relation, call, select
+from headwater.statements.files.identities import after_rows
+from headwater.statements.files.rows import Target, Written, check_rows, write_rows
+from headwater.statements.running.opening import Options
+
+
+class RowsPart(NamedTuple):
+    """A plan with rows of the table.
+
+    :param provided: the table's columns that the plan has.
+    :param has_more: whether it has others, which are not written.
+    """
+
+    plan: int
+    provided: Sequence[str]
+    has_more: bool = False
+
+
+def parts_of(statement: Statement, plans: Sequence[int]) -> tuple[list[RowsPart], StructType]:
+    """The rows of plans in which a column has one type, though each has other columns; and all of their columns."""
+    if not plans:
+        return [], StructType(())
+    found = [parse_schema(statement.plan_schema(plan)) for plan in plans]
+    if len(plans) == 1:
+        return [RowsPart(plans[0], found[0].names)], found[0]
+    whole = statement.add_sources(plans)
+    # Of a union with all of them, of which no row is read, the rows of each get the types.
+    typed = statement.add_selection("SELECT * LIMIT 0", whole)
+    parts = [
+        RowsPart(statement.add_sources([typed, plan]), columns.names, has_more=True)
+        for plan, columns in zip(plans, found, strict=True)
+    ]
+    return parts, parse_schema(statement.plan_schema(whole))
+
+
+def write_parts(statement: Statement, target: Target, parts: Sequence[RowsPart], options: Options) -> Written:
+    """Write the rows of all parts, as :func:`.rows.write_rows` does those of a plan."""
+    all_written = Written()
+    for part in parts:
+        written = write_rows(statement, target, part.plan, part.provided, options, has_more=part.has_more)
+        if written.schema is not None:
+            target = _numbered(target, written.schema)
+        all_written.add(written)
+    return all_written
+
+
+def check_parts(
+    statement: Statement,
+    target: Target,
+    parts: Sequence[RowsPart],
+    options: Options,
+    *,
+    checked: int | None,
+    shown: int,
+) -> list[dict[str, Any]]:
+    """Check the rows of all parts, as :func:`.rows.check_rows` does those of a plan.
+
+    :param checked: how many rows are checked; None for all.
+    :param shown: how many of them, as they would be stored, are returned.
+    """
+    rows: list[dict[str, Any]] = []
+    for number, part in enumerate(parts, 1):
+        plan = part.plan if checked is None else statement.add_selection(f"SELECT * LIMIT {checked}", part.plan)
+        rows += check_rows(
+            statement, target, plan, part.provided, options, max(0, shown - len(rows)), has_more=part.has_more
+        )
+        if number == len(parts):
+            break
+        count = int(
+            statement.query(select(Alias(call("count", STAR), "count"), rows=Relation(plan)).text())[0]["count"]
+        )
+        target = _numbered(target, after_rows(target.schema, part.provided, count))
+        if checked is not None:
+            checked -= count
+            if checked <= 0:
+                break
+    return rows
+
+
+def _numbered(target: Target, schema: StructType) -> Target:
+    return Target(target.path, numbered(target.definition, schema))
