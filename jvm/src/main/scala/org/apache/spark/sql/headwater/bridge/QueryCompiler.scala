@@ -72,7 +72,8 @@ object QueryCompiler {
     })
 
   /** What is done with an expression, unless Spark's stack overflows. Then the error says which expression it was. */
-  def unlessTooDeep[T](text: String)(done: => T): T = try done catch { case _: StackOverflowError => throw tooDeep(text) }
+  def unlessTooDeep[T](text: String)(done: => T): T = try done
+  catch { case _: StackOverflowError => throw tooDeep(text) }
 
   def tooDeep(text: String): HeadwaterException =
     HeadwaterException("HEADWATER_EXPRESSION_TOO_DEEP", "expression" -> (if (text.length > 200) s"${text.take(200)}…" else text))
