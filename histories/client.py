@@ -39,6 +39,8 @@ _PER_PROCESS, _MOST_LIVES = 1_000_000, 10_000
 _MOST_ROWS = 3
 #: How often a statement of a transaction is one of these.
 _IN_TRANSACTIONS = {"append": 5, "read": 6, "insert": 3, "scan": 2, "delete": 1, "touch": 1, "merge": 2, "replace": 1}
+#: How often a table is read at the end, until an answer comes: without one, the history is refused.
+_LAST_TRIES = 10
 #: The clients that are other engines: delta-rs, and Delta Lake's own connector.
 FOREIGN = ("delta-rs", "peer")
 #: Statements about one row by key and id, which several clients are about.
@@ -280,9 +282,12 @@ class Worker:
         for table, facts in self._plan.tables.items():
             keys = sorted({each[2] for op in self._all_ops() for each in op.does if each[1] == table})
             verb = "read" if facts.holds == "lists" else "scan"
-            does: list[MicroOp] = [[verb, table, key, None] for key in keys]
-            with self._journal.op("query", does, is_last=True):
-                self._answer(table, keys, does)
+            for _ in range(_LAST_TRIES):  # a network that is disturbed may lose a query
+                does: list[MicroOp] = [[verb, table, key, None] for key in keys]
+                with self._journal.op("query", does, is_last=True) as op:
+                    self._answer(table, keys, does)
+                if op.outcome == "ok":
+                    break
 
     def _all_ops(self) -> Iterator[Op]:
         from histories.history import read_ops
