@@ -251,4 +251,5 @@ def test_a_history_in_which_nothing_was_changed_is_not_accepted():
 
 
 def test_mutations_have_names():
-    assert list(itertools.chain(MUTATIONS)) == ["skip-conflict-check", "lose-vector", "decide-twice"]
+    named = ["skip-conflict-check", "skip-read-check", "repeat-batches", "lose-vector", "decide-twice"]
+    assert list(itertools.chain(MUTATIONS)) == named
