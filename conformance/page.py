@@ -179,8 +179,9 @@ def _mark(verdict: Verdict | None, number: int | None) -> str:
         return _MARKS[ABSENT]
     if verdict.kind == FAILS:
         return f"[✗ {number}](#failure-{number})" if number else "✗"
-    if verdict.kind == REFUSES:
-        return f'<abbr title="{html.escape(verdict.text, quote=True).replace("|", "&#124;")}">refuses</abbr>'
+    if verdict.kind == REFUSES or verdict.text:
+        shown = _MARKS.get(verdict.kind, verdict.kind)
+        return f'<abbr title="{html.escape(verdict.text, quote=True).replace("|", "&#124;")}">{shown}</abbr>'
     return _MARKS[verdict.kind]
 
 

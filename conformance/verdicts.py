@@ -19,7 +19,7 @@ from typing import Any
 
 from conformance.rows import Rows
 
-#: What a cell says. ``absent``: the engine has no such statement, or was not asked for it.
+#: What a cell says. ``absent``: the engine has no such statement, was not asked, or does without what it is about.
 PASSES, REFUSES, FAILS, ABSENT = "passes", "refuses", "fails", "absent"
 
 #: The directions: who made the table, and what is done then.

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import runpy
 import sys
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from conformance import page, worker
-from conformance.cases import CASES, NOT_RUN
+from conformance.cases import CASES, CHECKPOINT, NOT_RUN
 from conformance.engines import ENGINES, OURS, PEER
 from conformance.engines.delta_rs import DeltaRs
+from conformance.running import Run, Running
 from conformance.types import TYPES
 from conformance.verdicts import (
     ABSENT,
@@ -26,6 +29,7 @@ from conformance.verdicts import (
     of_error,
     of_rows,
 )
+from conformance.witness import lacking
 from typer.testing import CliRunner
 
 from headwater.protocol.features import FEATURES
@@ -111,6 +115,44 @@ def test_a_reader_that_loses_or_changes_a_row_fails(name, tmp_path):
     more = worker.read(DeltaRs(with_queries=True), case, tmp_path / "t")
     assert of_rows(case.truth(grown=True), more) == Verdict(PASSES)
     assert of_rows(case.truth(), more).kind == FAILS
+
+
+@pytest.mark.parametrize(
+    ("name", "lacks"),
+    [
+        ("deletionVectors", "deletion vectors"),
+        ("changes of DELETE, marking rows", "deletion vectors"),
+        ("v2Checkpoint", "the feature v2Checkpoint"),
+        ("columnMapping by name", ""),
+        ("checkConstraints", ""),
+        ("classic checkpoint, statistics as structs", ""),
+        ("MERGE", ""),
+    ],
+)
+def test_a_table_that_lacks_what_its_case_is_about_is_no_pass(name, lacks, tmp_path):
+    """delta-rs records properties that it does nothing for: the rows are right, and show nothing of the feature."""
+    case = CASES[name]
+    assert worker.make(DeltaRs(with_queries=True), case, tmp_path / "t") == lacks
+    for engine, kind in ((PEER, ABSENT), (OURS, FAILS)):
+        run = Run(tmp_path, [], [case], None)
+        run._running[engine] = cast(Running, SimpleNamespace(ask=lambda *_: {"result": lacks}))
+        made = run._make(ENGINES[engine], case)
+        assert made is None if not lacks else (made.kind, lacks in made.text) == (kind, True)
+
+
+def test_kinds_of_checkpoints_are_told_apart(tmp_path):
+    """Each case that names a kind is refused for the log of another."""
+    cases = [case for case in CASES.values() if case.group == CHECKPOINT and "checkpoint" in case.name]
+    assert len(cases) > 6
+    (tmp_path / "t" / "_delta_log").mkdir(parents=True)
+    assert all(lacking(case, tmp_path / "t") for case in cases)
+    worker.make(DeltaRs(with_queries=True), CASES["classic checkpoint"], tmp_path / "c")
+    left = {case.name: lacking(case, tmp_path / "c") for case in cases}
+    assert left["classic checkpoint"] == ""
+    assert left["classic checkpoint, several parts"] == "several parts"
+    assert left["classic checkpoint, statistics as structs"] == "statistics as structs"
+    assert left["v2 checkpoint, json"] == "v2 checkpoint, json"
+    assert "several sidecars" in left["v2 checkpoint, several sidecars"]
 
 
 @pytest.mark.parametrize(
