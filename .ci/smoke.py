@@ -210,7 +210,7 @@ def reshape(rows: Rows) -> None:
 def keep(rows: Rows) -> None:
     """Expectations, upserts and indexes, and what is done to files and versions."""
     rows(
-        "CREATE TABLE kept (id INT PRIMARY KEY, v STRING, CONSTRAINT some EXPECT (id > 0) ON VIOLATION DROP ROW) "
+        "CREATE TABLE kept (id INT PRIMARY KEY, v STRING, CONSTRAINT above_0 EXPECT (id > 0) ON VIOLATION DROP ROW) "
         "USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
     )
     rows("INSERT INTO kept VALUES (1, 'a'), (2, 'b'), (0, 'dropped')")
