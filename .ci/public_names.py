@@ -218,6 +218,8 @@ def _json_keys() -> Iterator[str]:
 
     yield from (f"doctor: {key}" for key in ("version", "ok", *(f"findings[].{each}" for each in Finding._fields)))
     yield from (f"health: findings[].{each}" for each in HealthFinding._fields)
+    for command, text in _json_of_maintenance():
+        yield from (f"{command}: {key}" for key in _keys(json.loads(text)))
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "_delta_log"
         log.mkdir()
@@ -229,6 +231,26 @@ def _json_keys() -> Iterator[str]:
             with redirect_stdout(printed):
                 app([command, folder, "--json"], standalone_mode=False)
             yield from (f"{command}: {key}" for key in _keys(json.loads(printed.getvalue())))
+
+
+def _json_of_maintenance() -> Iterator[tuple[str, str]]:
+    """What ``headwater maintain --json`` prints of an action: in a report, and in the line of a round."""
+    from headwater.cli.maintain import Stop, rounds, show
+    from headwater.statements.maintenance.planning import MAINTAIN_SCHEMA
+
+    row = {"table": None, **dict.fromkeys(field.name for field in MAINTAIN_SCHEMA.fields)}
+    stop = Stop()
+
+    def one_round() -> list[dict[str, Any]]:
+        stop.event.set()
+        return [row]
+
+    with redirect_stdout(StringIO()) as printed:
+        show([row], as_json=True)
+    yield "maintain", printed.getvalue()
+    with redirect_stdout(StringIO()) as printed:
+        rounds(one_round, 1, stop, as_json=True)
+    yield "maintain --every", printed.getvalue()
 
 
 def _keys(value: Any, at: str = "") -> Iterator[str]:

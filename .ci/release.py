@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import io
 import json
 import os
 import platform
@@ -137,8 +138,11 @@ def check_tag(tag: str, version: str) -> None:
     """Raise an error unless tag, commit, package and changelog agree, and nothing is changed."""
     if tag != f"v{version}":
         raise ReleaseError(f"the tag is {tag} and the package's version {version}: the tag must be v{version}")
-    if not re.search(rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$", _text("CHANGELOG.md"), re.MULTILINE):
-        raise ReleaseError(f"CHANGELOG.md has no section '## [{version}] - <date>'")
+    unreleased, _, rest = _text("CHANGELOG.md").partition("## [Unreleased]")[2].lstrip().partition("## [")
+    if not re.match(rf"{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$", rest, re.MULTILINE):
+        raise ReleaseError(f"CHANGELOG.md has no section '## [{version}] - <date>' right after [Unreleased]")
+    if unreleased:
+        raise ReleaseError(f"CHANGELOG.md has entries under [Unreleased], which the release would contain: {version}'s")
     if f'version = "{version}"' not in _text("python/delta/pyproject.toml"):
         raise ReleaseError(f"python/delta/pyproject.toml has another version than {version}")
     if _git("rev-parse", f"refs/tags/{tag}^{{commit}}") != _git("rev-parse", "HEAD"):
@@ -236,29 +240,39 @@ def _digest(content: bytes) -> str:
 
 
 def check_licences(dist: Path) -> None:
-    """Raise an error if a wheel lacks a licence of something that it contains, or contains what nobody declared."""
+    """Raise an error if a file lacks a licence of something that it contains, or a wheel has what nobody declared."""
     problems = [f"{wheel.name}: {problem}" for wheel in sorted(dist.glob("*.whl")) for problem in _unlicensed(wheel)]
+    for sources in sorted(dist.glob("*.tar.gz")):
+        with tarfile.open(sources) as members:
+            names = {name.partition("/")[2] for name in members.getnames()}
+        problems += [f"{sources.name}: {problem}" for problem in _missing(names, names, "python/")]
     if problems:
         raise ReleaseError("\n".join(problems))
+
+
+def _missing(names: Iterable[str], licences: Iterable[str], package: str = "") -> Iterable[str]:
+    """What is said of the licences that are missing beside files of these names."""
+    others = [other for other in OTHERS if any(f"{package}{file}" in names for file in other.files)]
+    for licence in {"LICENSE", *(f"python/{other.text}" for other in others)} - set(licences):
+        yield f"the licence {licence} is not among its files"
 
 
 def _unlicensed(wheel: Path) -> Iterable[str]:
     with zipfile.ZipFile(wheel) as archive:
         contents = {name: archive.read(name) for name in archive.namelist()}
-    licences = f"{'-'.join(wheel.name.split('-')[:2])}.dist-info/licenses"
-    others = [other for other in OTHERS if any(file in contents for file in other.files)]
-    declared = {file for other in others for file in other.files}
-    for licence in ("LICENSE", *(f"python/{other.text}" for other in others)):
-        if f"{licences}/{licence}" not in contents:
-            yield f"the licence {licence} is not among those of the wheel"
-    for name, content in contents.items():
-        if name.endswith((".py", ".jar", ".txt")) or ".dist-info/" in name or name in declared:
-            continue
-        if _COPYRIGHT.search(content.decode("utf-8", "replace")):
-            yield f"{name} names a copyright: declare it in OTHERS of .ci/release.py, with its licence"
+    information = f"{'-'.join(wheel.name.split('-')[:2])}.dist-info/"
+    yield from _missing(contents, (name.removeprefix(f"{information}licenses/") for name in contents))
+    declared = {file for other in OTHERS for file in (*other.files, other.text)}
+    texts = {name: content for name, content in contents.items() if name not in declared}
     for name, content in contents.items():
         if name.endswith(".jar"):
             yield from (f"{name} has classes of others: {entry}" for entry in foreign_classes(content))
+            with zipfile.ZipFile(io.BytesIO(texts.pop(name))) as archive:
+                inside = [entry for entry in archive.namelist() if not entry.endswith(".class")]
+                texts |= {f"{name}!{entry}": archive.read(entry) for entry in inside}
+    for name, content in texts.items():
+        if not name.startswith(information) and _COPYRIGHT.search(content.decode("utf-8", "replace")):
+            yield f"{name} names a copyright: declare it in OTHERS of .ci/release.py, with its licence"
 
 
 def foreign_classes(jar: bytes) -> list[str]:
@@ -270,10 +284,8 @@ def foreign_classes(jar: bytes) -> list[str]:
         for found in [re.search(r"^package ([\w.]+)", source.read_text("utf-8"), re.MULTILINE)]
         if found
     }
-    with tempfile.TemporaryFile() as file:
-        file.write(jar)
-        with zipfile.ZipFile(file) as archive:
-            classes = [name for name in archive.namelist() if name.endswith(".class")]
+    with zipfile.ZipFile(io.BytesIO(jar)) as archive:
+        classes = [name for name in archive.namelist() if name.endswith(".class")]
     return [name for name in classes if not _is_below(name.rpartition("/")[0], packages)]
 
 

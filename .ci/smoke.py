@@ -78,6 +78,7 @@ def work(spark: SparkSession, directory: Path) -> None:
     alter(rows)
     reshape(rows)
     change_rows(rows)
+    keep(rows)
     clone_and_convert(rows, directory)
     read_changes(spark, rows)
     several_tables(spark, rows)
@@ -204,6 +205,31 @@ def reshape(rows: Rows) -> None:
     assert rows("SHOW COLUMNS IN shaped") == [("k",), ("s",), ("w",), ("id",)]
     assert rows("SELECT k, w, id, s.y FROM shaped ORDER BY k") == [(1, 70000, 41, None), (200, 7, 42, None)]
     assert len(set(rows("SELECT _metadata.row_id FROM shaped"))) == 2
+
+
+def keep(rows: Rows) -> None:
+    """Expectations, upserts and indexes, and what is done to files and versions."""
+    rows(
+        "CREATE TABLE kept (id INT PRIMARY KEY, v STRING, CONSTRAINT above_0 EXPECT (id > 0) ON VIOLATION DROP ROW) "
+        "USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+    )
+    rows("INSERT INTO kept VALUES (1, 'a'), (2, 'b'), (0, 'dropped')")
+    rows("INSERT INTO kept WITH (idCols = 'id') SELECT 2 AS id, 'B' AS v")
+    rows("CREATE INDEX by_id ON kept (id)")
+    rows("REFRESH INDEX by_id ON kept")
+    assert [row[0] for row in rows("SHOW INDEXES ON kept")] == ["by_id"]
+    rows("DELETE FROM kept WHERE id = 1")
+    rows("DROP INDEX by_id ON kept")
+    rows("OPTIMIZE kept")
+    rows("REORG TABLE kept APPLY (PURGE)")
+    assert rows("SELECT id, v FROM kept") == [(2, "B")]
+    rows("RESTORE TABLE kept TO VERSION AS OF 1")
+    assert rows("SELECT id, v FROM kept ORDER BY id") == [(1, "a"), (2, "b")]
+    rows("VACUUM kept")
+    rows("GENERATE symlink_format_manifest FOR TABLE t")
+    rows("CREATE TABLE uniform USING delta AS SELECT 1 AS id")
+    rows("REORG TABLE uniform APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = 2))")
+    assert rows("SELECT id FROM uniform") == [(1,)]
 
 
 def read_changes(spark: SparkSession, rows: Rows) -> None:

@@ -1,7 +1,8 @@
 """The command: run cases on engines, print the board, and keep it in ``conformance/board.json`` with ``--record``.
 
-The exit code is 1 if a cell fails that ``conformance/known.json`` does not list, if one that it lists does not fail, or
-if one that passed in the recorded run refuses now.
+The exit code is 1 if a cell fails that ``conformance/known.json`` does not list, or in another way than in the recorded
+run, if one that it lists does not fail, if one that passed in the recorded run refuses now, or if an engine does not
+start.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated
@@ -52,16 +54,18 @@ def main(
     folder.mkdir(parents=True, exist_ok=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
+        absent: Mapping[str, str] = {}
         if tables is not None:
             cells, versions = compared(tables, folder, progress)
         else:
             run = Run(folder, _engines(engine), _cases(case), progress)
             run.run()
-            cells, versions = run.cells, run.versions
+            cells, versions, absent = run.cells, run.versions, run.absent
     if keep is None:
         shutil.rmtree(folder, ignore_errors=True)
     before = recorded()
-    found = complaints(cells, known(), cells_of(before) if before and not record else None)
+    found = [f"{ENGINES[name].title} did not start, so nothing of it was run: {why}" for name, why in absent.items()]
+    found += complaints(cells, known(), cells_of(before) if before else None)
     _print(console, cells)
     for text in found:
         console.print(text, style="red", highlight=False, markup=False)

@@ -1,7 +1,7 @@
 """The record of a run, and the tables that the documentation's page has from it.
 
 The record keeps, for each engine, the version that was run and when, and each cell. A run of some engines or cases
-replaces theirs alone.
+replaces theirs alone; versions and days are then those of the first run that has left a cell, and of the last.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ from conformance.verdicts import (
 
 RECORDED = Path(__file__).with_name("board.json")
 _PAIR = re.compile(r'\[\n("\w+"),\n(".*")\n\]')
+#: Between the versions or the days of several runs.
+_TO = " to "
 _MARKS = {PASSES: "✓", ABSENT: "–"}
 _HEADINGS = dict(
     zip(
@@ -64,7 +66,10 @@ def save(cells: Cells, versions: Mapping[str, str], when: str, machine: str, pat
     record = recorded(path) or {"engines": {}, "cells": {}}
     record["machine"] = machine
     for name, version in versions.items():
-        record["engines"][name] = {"version": version, "when": when}
+        run = {"version": version, "when": when}
+        if (was := record["engines"].get(name)) and _keeps_some(record, cells, name):
+            run = {key: _both(was[key], run[key]) for key in run}  # a date is never that of a run that had not all
+        record["engines"][name] = run
     for (direction, engine, case), verdict in cells.items():
         record["cells"].setdefault(direction, {}).setdefault(engine, {})[case] = (
             [verdict.kind, verdict.text] if verdict.text else verdict.kind
@@ -75,6 +80,20 @@ def save(cells: Cells, versions: Mapping[str, str], when: str, machine: str, pat
                 del cases[gone]
     text = json.dumps(record, indent=0, ensure_ascii=False, sort_keys=True)
     path.write_text(_PAIR.sub(r"[\1, \2]", text) + "\n", "utf-8")  # a cell is a line
+
+
+def _keeps_some(record: Mapping[str, Any], cells: Cells, name: str) -> bool:
+    """Whether cells of an engine, or of ours beside any, stay as an earlier run recorded them."""
+    return any(
+        key not in cells
+        for key in cells_of(record)
+        if name in (key[1], OURS) and (key[0] not in DIRECTIONS or key[2] in CASES)
+    )
+
+
+def _both(earlier: str, later: str) -> str:
+    first = earlier.partition(_TO)[0]
+    return first if first == later else f"{first}{_TO}{later}"
 
 
 def tables(part: str, path: Path = RECORDED) -> str:
@@ -160,8 +179,9 @@ def _mark(verdict: Verdict | None, number: int | None) -> str:
         return _MARKS[ABSENT]
     if verdict.kind == FAILS:
         return f"[✗ {number}](#failure-{number})" if number else "✗"
-    if verdict.kind == REFUSES:
-        return f'<abbr title="{html.escape(verdict.text, quote=True).replace("|", "&#124;")}">refuses</abbr>'
+    if verdict.kind == REFUSES or verdict.text:
+        shown = _MARKS.get(verdict.kind, verdict.kind)
+        return f'<abbr title="{html.escape(verdict.text, quote=True).replace("|", "&#124;")}">{shown}</abbr>'
     return _MARKS[verdict.kind]
 
 

@@ -1,4 +1,4 @@
-"""Rows in one form, whichever engine they come from: JSON that keeps all that a value says, sorted.
+"""Rows in one form, whichever engine they come from: JSON that keeps what a value says, but not its type, sorted.
 
 A timestamp with a time zone is in UTC. A struct is an object, a map a sorted list of pairs (some engines have lists of
 structs ``key`` and ``value`` for it), binary is hexadecimal, a double its shortest text, a decimal its digits with all

@@ -232,7 +232,11 @@ class Run:
             return Verdict(ABSENT)
         path = self._path(engine.name, case)
         path.parent.mkdir(parents=True, exist_ok=True)
-        return self._asked(engine, "make", case, path)[0]
+        wrong, lacks = self._asked(engine, "make", case, path)
+        if wrong is None and lacks:
+            kind = FAILS if engine.name == OURS else ABSENT
+            return Verdict(kind, f"the table has the rows, and lacks what the case is about: {lacks}")
+        return wrong
 
     def _asked(self, engine: Engine, do: str, case: Case, path: Path) -> tuple[Verdict | None, Any]:
         """What is wrong with an answer, if anything, and the answer."""

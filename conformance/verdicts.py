@@ -13,12 +13,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from conformance.rows import Rows
 
-#: What a cell says. ``absent``: the engine has no such statement, or was not asked for it.
+#: What a cell says. ``absent``: the engine has no such statement, was not asked, or does without what it is about.
 PASSES, REFUSES, FAILS, ABSENT = "passes", "refuses", "fails", "absent"
 
 #: The directions: who made the table, and what is done then.
@@ -50,7 +51,7 @@ class Verdict:
 
 def of_rows(expected: Rows, found: Rows) -> Verdict:
     """Compare the rows that were read with those of the case."""
-    if expected == found:
+    if _text(expected) == _text(found):
         return Verdict(PASSES)
     if expected["columns"] != found["columns"]:
         return Verdict(FAILS, f"columns {found['columns']} for {expected['columns']}")
@@ -65,6 +66,11 @@ def of_rows(expected: Rows, found: Rows) -> Verdict:
     )
 
 
+def _text(rows: Rows) -> str:
+    """Rows as JSON has them: true is not 1 there, as it is in Python."""
+    return json.dumps(rows, sort_keys=True)
+
+
 def of_error(text: str) -> Verdict:
     """What an error says of the engine that raised it."""
     said = _sentence(text)
@@ -73,7 +79,8 @@ def of_error(text: str) -> Verdict:
 
 def _without(some: Iterable[Any], others: Iterable[Any]) -> list[Any]:
     """The rows of the first that the second has not, each as often as it is missing."""
-    missing = Counter(map(json.dumps, some)) - Counter(map(json.dumps, others))
+    as_text = partial(json.dumps, sort_keys=True)
+    missing = Counter(map(as_text, some)) - Counter(map(as_text, others))
     return [json.loads(row) for row in missing.elements()]
 
 
@@ -123,22 +130,35 @@ def known(path: Path = KNOWN) -> list[Known]:
 
 #: Cells by direction, engine and case.
 Cells = Mapping[tuple[str, str, str], Verdict]
+_CONDITION = re.compile(r"^\w+: \[\w+\]")
+
+
+def way_of(text: str) -> str:
+    """How a cell fails, of its text: what stays from run to run, so that another failure is not taken for a known one.
+    Of rows, how many are wrong; of an error, its class, and its condition if it has one.
+    """
+    condition = _CONDITION.match(text)
+    return condition[0] if condition else re.split("[;:]", text, maxsplit=1)[0]
 
 
 def complaints(cells: Cells, listed: Iterable[Known], before: Cells | None = None) -> list[str]:
     """Why a run does not hold what the board promises; empty if it does.
 
-    :param before: the cells of the recorded run; one that passed there must not refuse now.
+    :param before: the cells of the recorded run; one that passed there must not refuse now, and one that failed must
+        not fail in another way: why it fails was said of the failure that is recorded.
     """
     found = []
     listed = list(listed)
     for (direction, engine, case), verdict in cells.items():
         is_known = any(each.has(direction, engine, case) for each in listed)
         where = f"{direction}, {engine}, {case}"
+        was = before.get((direction, engine, case)) if before else None
         if verdict.kind == FAILS and not is_known:
             found.append(f"{where} fails: {verdict.text}")
+        elif verdict.kind == FAILS and was and was.kind == FAILS and way_of(was.text) != way_of(verdict.text):
+            found.append(f"{where} fails in another way than in the recorded run, {was.text!r}: {verdict.text}")
         elif verdict.kind != FAILS and is_known:
             found.append(f"{where} {verdict.kind}, but stands in {KNOWN.name} as a failure")
-        elif verdict.kind in (REFUSES, ABSENT) and before and before.get((direction, engine, case)) == Verdict(PASSES):
+        elif verdict.kind in (REFUSES, ABSENT) and was == Verdict(PASSES):
             found.append(f"{where} passed in the recorded run, and now {verdict.kind}: {verdict.text}")
     return found

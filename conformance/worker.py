@@ -20,6 +20,7 @@ from conformance.cases import CASES, Case
 from conformance.engines import ENGINES, Adapter
 from conformance.rows import Rows, canonical
 from conformance.steps import BY_HAND, CleanLog, Sql, Step, by_hand
+from conformance.witness import lacking
 
 #: Seconds to wait for a checkpoint that an engine writes after its commit.
 _CHECKPOINT_SECONDS = 10
@@ -68,8 +69,8 @@ def adapter(name: str, folder: Path, settings: dict[str, str]) -> Adapter:
     raise KeyError(name)
 
 
-def make(engine: Adapter, case: Case, path: Path) -> None:
-    """Make the case's table."""
+def make(engine: Adapter, case: Case, path: Path) -> str:
+    """Make the case's table; what it lacks then of what the case is about."""
     try:
         if case.create:
             engine.create(case, path)
@@ -77,6 +78,7 @@ def make(engine: Adapter, case: Case, path: Path) -> None:
             run(engine, case, step, path, f"{path}.{number}.parquet")
     finally:
         engine.done(case)
+    return lacking(case, path)
 
 
 def add(engine: Adapter, case: Case, path: Path) -> None:

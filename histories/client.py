@@ -39,6 +39,14 @@ _PER_PROCESS, _MOST_LIVES = 1_000_000, 10_000
 _MOST_ROWS = 3
 #: How often a statement of a transaction is one of these.
 _IN_TRANSACTIONS = {"append": 5, "read": 6, "insert": 3, "scan": 2, "delete": 1, "touch": 1, "merge": 2, "replace": 1}
+#: How often, of 1, a serializable transaction reads one of two lists and appends to the other.
+_SKEWED = 0.4
+#: Seconds that it takes between its statements at most, so that it meets another one.
+_LONGEST_THOUGHT = 0.4
+#: How often, of 1, a micro-batch that was committed is tried once more.
+_REPEATED = 0.3
+#: How often a table is read at the end, until an answer comes: without one, the history is refused.
+_LAST_TRIES = 10
 #: The clients that are other engines: delta-rs, and Delta Lake's own connector.
 FOREIGN = ("delta-rs", "peer")
 #: Statements about one row by key and id, which several clients are about.
@@ -138,9 +146,11 @@ class Worker:
         self._next += 1
         return self._next
 
+    def _generation(self) -> int:
+        return int((time.monotonic_ns() - self._plan.began) / 1e9 / _GENERATION_SECONDS)
+
     def _keys(self, most: int = 1) -> list[int]:
-        generation = int((time.monotonic_ns() - self._plan.began) / 1e9 / _GENERATION_SECONDS)
-        count = self._chance.randint(1, most)
+        generation, count = self._generation(), self._chance.randint(1, most)
         young = range(generation * _KEYS_PER_GENERATION, (generation + 1) * _KEYS_PER_GENERATION)
         return sorted(self._chance.sample(young, count))
 
@@ -183,7 +193,9 @@ class Worker:
             self._client.insert(table, [Row(key, id, "0") for id in ids])
 
     def _stream(self) -> None:
-        """The next micro-batch, or the one that was begun before a crash."""
+        """The next micro-batch, or the one that was begun before a crash. Some that were committed are tried again, as
+        after a crash right before the checkpoint says so.
+        """
         from histories.tables import Row
 
         application = f"stream-{self._name}"
@@ -202,7 +214,7 @@ class Worker:
         batch = (f"{application}-{table}", number)
         with self._journal.op("stream", [["insert", table, key, ids]], batch=batch) as op:
             self._client.insert(table, [Row(key, id, "0") for id in ids], batch)
-        if op.outcome == "ok":
+        if op.outcome == "ok" and self._chance.random() >= _REPEATED:
             Path(f"{self._batch_file}.done").write_text(str(number))
             self._batch_file.unlink()
 
@@ -235,8 +247,9 @@ class Worker:
 
     def _transaction(self) -> None:
         isolation = self._chance.choice(["transaction", "serializable"])
-        does: list[MicroOp] = []
-        for _ in range(self._chance.randint(2, 4)):
+        skew = isolation == "serializable" and self._chance.random() < _SKEWED
+        does: list[MicroOp] = self._skewed() if skew else []
+        for _ in range(0 if skew else self._chance.randint(2, 4)):
             (key,) = self._keys()
             verb = self._chance.choices(list(_IN_TRANSACTIONS), list(_IN_TRANSACTIONS.values()))[0]
             if verb in ("append", "read"):
@@ -253,10 +266,18 @@ class Worker:
             try:
                 for each in does:
                     self._in_transaction(each)
+                    if skew:
+                        time.sleep(self._chance.random() * _LONGEST_THOUGHT)
             except BaseException:
                 self._client.rollback()
                 raise
             self._client.commit()
+
+    def _skewed(self) -> list[MicroOp]:
+        """Write skew, if another does the same with both tables changed round: COMMIT must check what was read."""
+        read, written = self._chance.sample(self._lists[:2], 2)
+        key = self._generation() * _KEYS_PER_GENERATION
+        return [["read", read, key, None], ["append", written, key, self._new()]]
 
     def _in_transaction(self, each: MicroOp) -> None:
         from histories.tables import Row
@@ -280,9 +301,12 @@ class Worker:
         for table, facts in self._plan.tables.items():
             keys = sorted({each[2] for op in self._all_ops() for each in op.does if each[1] == table})
             verb = "read" if facts.holds == "lists" else "scan"
-            does: list[MicroOp] = [[verb, table, key, None] for key in keys]
-            with self._journal.op("query", does, is_last=True):
-                self._answer(table, keys, does)
+            for _ in range(_LAST_TRIES):  # a network that is disturbed may lose a query
+                does: list[MicroOp] = [[verb, table, key, None] for key in keys]
+                with self._journal.op("query", does, is_last=True) as op:
+                    self._answer(table, keys, does)
+                if op.outcome == "ok":
+                    break
 
     def _all_ops(self) -> Iterator[Op]:
         from histories.history import read_ops

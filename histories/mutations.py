@@ -22,6 +22,20 @@ def skip_conflict_check() -> None:
         _replace(module, "check", check)
 
 
+def skip_read_check() -> None:
+    """COMMIT of a serializable transaction does not check the tables that it has only read."""
+
+    def check(intent: Any, winner: Any) -> None:
+        pass
+
+    _replace("headwater.groups.only_read", "check", check)
+
+
+def repeat_batches() -> None:
+    """A micro-batch that is tried again is committed again."""
+    _replace("histories.tables", "has_committed", lambda snapshot, application: False)
+
+
 def lose_vector() -> None:
     """If two writers mark rows of one file, the second one's deletion vector has its own marks alone."""
     from headwater.transaction.row_level import Marks
@@ -56,7 +70,8 @@ def _replace(module: str, name: str, function: Callable[..., Any]) -> None:
 
 #: By the name that ``--mutate`` takes.
 MUTATIONS: dict[str, Callable[[], None]] = {
-    each.__name__.replace("_", "-"): each for each in (skip_conflict_check, lose_vector, decide_twice)
+    each.__name__.replace("_", "-"): each
+    for each in (skip_conflict_check, skip_read_check, repeat_batches, lose_vector, decide_twice)
 }
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from histories import anomalies, linearizability
 from histories.anomalies import Anomaly
-from histories.history import History
+from histories.history import History, changes
 from histories.linearizability import NoCheckerError, Verdict
 
 #: Errors by which a client is told that it lost to another, or that its transaction was given up.
@@ -50,7 +50,19 @@ class Judged(msgspec.Struct):
     def is_good(self) -> bool:
         """Whether both checkers accept the history; what was not checked is not accepted."""
         accepted = self.verdicts is not None and all(each.verdict == "ok" for each in self.verdicts)
-        return accepted and not self.found and not self.unexpected
+        return accepted and not self.found and not self.unexpected and self.has_changes and not self.unread
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether any change was made: in a history of failures alone, there is nothing to find."""
+        return any(op.outcome == "ok" and changes(op) for op in self.history.ops)
+
+    @property
+    def unread(self) -> list[str]:
+        """The tables that were to be read at the end, and were not: what is lost shows there alone."""
+        asked = {each[1]: False for op in self.history.ops if op.is_last for each in op.does}
+        asked |= {each[1]: True for op in self.history.ops if op.is_last and op.outcome == "ok" for each in op.does}
+        return [table for table, was_read in asked.items() if not was_read]
 
     @property
     def shown_after(self) -> int | None:
@@ -91,6 +103,8 @@ def lines(judged: Judged) -> list[str]:
         "  failed: " + (", ".join(f"{count} {error}" for error, count in conflicts.most_common(6)) or "none"),
     ]
     told += [f"  unexpected: {count} x {error}" for error, count in judged.unexpected.items()]
+    told += ["  nothing was changed"] * (not judged.has_changes)
+    told += [f"  not read at the end: {table}" for table in judged.unread]
     if judged.verdicts is None:
         told.append(f"  linearizable: not checked: {judged.unasked}")
     else:

@@ -63,9 +63,9 @@ def _mutations(console: Console, parts: list[Part], names: list[str]) -> bool:
     chosen: list[tuple[Part, Mutation]] = [
         (part, each) for part in parts for each in part.mutations if "all" in names or each.name in names
     ]
-    if not chosen:
-        known = ", ".join(each.name for part in parts for each in part.mutations)
-        raise typer.BadParameter(f"all, or one of {known}", param_hint="--mutate")
+    known = [each.name for part in parts for each in part.mutations]
+    if set(names) - {"all", *known}:  # one that is left out would pass for one that was found
+        raise typer.BadParameter(f"all, or one of {', '.join(known)}", param_hint="--mutate")
     found = True
     for part, mutation in chosen:
         result = check(part, mutation.bounds, mutation.constant)

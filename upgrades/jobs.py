@@ -4,7 +4,8 @@ Each runs in copies of the same tables, ``after-0``, ``after-1`` and so on. In `
 has put its ``k``-th file (:mod:`upgrades.holding`); then the whole process is killed. A job is continued as its user
 would: the same statement again, or the same query with its checkpoint. No row may be lost or twice then.
 
-A copy in which the job ended before its ``k``-th file, or was held in what follows a commit, is continued as well.
+A copy in which the job ended before its ``k``-th file, or was held in what follows a commit, is continued as well; but
+a job that is not held at its first file was not killed, and is an error.
 """
 
 from __future__ import annotations
@@ -74,6 +75,8 @@ def kill(job: Job, at: At) -> dict[str, str]:
     time.sleep(_AFTERWARDS)
     if failed := [text for text in ended.values() if text.startswith("failed")]:
         raise AssertionError(failed[0])
+    if early := [place.name for place in places[:2] if place in ended]:
+        raise AssertionError(f"{job.name} ended in {' and '.join(early)}: nothing was held that could be killed")
     found = {place: (place / "held") for place in places}
     return {
         place.name: note.read_text().removeprefix(f"{place}/") if note.exists() else "ended before"

@@ -32,7 +32,13 @@ def is_failure(earlier: Revision, name: str, direction: str, text: str) -> bool:
     conditions stand in the documents.
     """
     lacks = name in earlier.lacks and direction == "down"
-    return text != PASSES and not lacks and (name, direction) not in earlier.known
+    return text != PASSES and not lacks and _known(earlier, name, direction, text) is None
+
+
+def _known(earlier: Revision, name: str, direction: str, text: str) -> str | None:
+    """Why a failure breaks no promise, if it is a known one."""
+    why, says = earlier.known.get((name, direction), (None, ""))
+    return why if says in text else None
 
 
 def tables() -> str:
@@ -77,7 +83,7 @@ def _cell(
         if text != PASSES:
             if name in earlier.lacks:
                 return "not in it"
-            note = earlier.known.get((name, direction), f"`{text[:200]}`")
+            note = _known(earlier, name, direction, text) or f"`{text[:200]}`"
             if note not in notes:
                 notes.append(note)
             return f"fails ({notes.index(note) + 1})"

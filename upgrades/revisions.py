@@ -29,20 +29,22 @@ class Revision:
     :param date: of the commit.
     :param what: what it had and lacked, for the page.
     :param lacks: the names of chapters, jobs and pairs whose feature it does not have.
-    :param known: by name and direction, why something is not promised; the documents say so.
+    :param known: by name and direction, why something is not promised, which the documents say too, and what the result
+        then has: a failure without it is another one.
     """
 
     commit: str
     date: str
     what: str
     lacks: frozenset[str] = frozenset()
-    known: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    known: Mapping[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
 
 
 _UNMARKED = (
     "A late event brings back a key that today's version has deleted, once this version has upserted with deletions "
     "into the same table: this version does not mark the batches in the companion, so today's takes its own earlier "
-    "ones for failed. Later versions mark them."
+    "ones for failed. Later versions mark them.",
+    "new: AssertionError: SELECT k, at, v FROM {t} ORDER BY k has ",
 )
 
 REVISIONS = (

@@ -229,5 +229,27 @@ def test_without_go_a_history_is_not_accepted(monkeypatch, tmp_path):
     assert "Go is not installed" in "\n".join(summary.lines(judged))
 
 
+def test_a_history_whose_end_was_not_read_is_not_accepted():
+    """What is lost shows at the end alone: a store that answers nothing then must not hide it."""
+    ops = [op(append("t", 1, 1)), op(append("u", 1, 2)), op(seen("t", 1, 1), is_last=True)]
+    lost = op(["read", "u", 1, None], is_last=True, outcome="failed", error="OSError: no answer")
+    read_then = op(seen("u", 1, 2), is_last=True)
+    for last, is_good in (([lost], False), ([lost, read_then], True), ([lost, lost], False)):
+        given = history(*ops, *last)
+        given.header.nemesis.append("proxy")
+        judged = summary.judge(given)
+        assert names(given) == set()
+        assert judged.is_good == is_good
+        assert ("  not read at the end: u" in summary.lines(judged)) == (not is_good)
+
+
+def test_a_history_in_which_nothing_was_changed_is_not_accepted():
+    refused = [op(append("t", 1, n), outcome="failed", error="DELTA_CONCURRENT_APPEND") for n in range(3)]
+    judged = summary.judge(history(*refused, op(seen("t", 1), is_last=True)))
+    assert not judged.is_good
+    assert "  nothing was changed" in summary.lines(judged)
+
+
 def test_mutations_have_names():
-    assert list(itertools.chain(MUTATIONS)) == ["skip-conflict-check", "lose-vector", "decide-twice"]
+    named = ["skip-conflict-check", "skip-read-check", "repeat-batches", "lose-vector", "decide-twice"]
+    assert list(itertools.chain(MUTATIONS)) == named

@@ -11,8 +11,11 @@ import re
 from functools import reduce
 
 import pytest
-from model.checker import check
+import typer
+from model import __main__ as command
+from model.checker import Result, check
 from model.parts import PARTS, Part
+from typer.testing import CliRunner
 
 #: What a trace shows beside steps of the code.
 OTHERS = {"another engine", "the store", "time"}
@@ -66,6 +69,17 @@ def test_each_mutation_is_in_the_model_and_breaks_one_of_its_invariants(part):
     assert {each.breaks for each in part.mutations} <= set(part.invariants)
     bounds = {name for each in (*part.runs, *part.mutations) for name in each.bounds}
     assert [name for name in bounds if not re.search(rf"\b{name}\b", part.text)] == []
+
+
+def test_a_fault_of_no_such_name_is_an_error(monkeypatch):
+    """Beside one that is found, too: what is left out must not pass for found."""
+    monkeypatch.setattr(command, "check", lambda part, bounds, mutation: Result(1, 1, 1, 0.0, "conflicts are found"))
+    app = typer.Typer()
+    app.command()(command.main)
+    asked = ["--part", "rows", "--mutate", "same_row"]
+    assert CliRunner().invoke(app, asked).exit_code == 0
+    assert CliRunner().invoke(app, [*asked, "--mutate", "same_rwo"]).exit_code == 2
+    assert CliRunner().invoke(app, [*asked, "--mutate", "no_check"]).exit_code == 1, "it breaks another invariant"
 
 
 @pytest.mark.soak

@@ -22,7 +22,7 @@ def page(monkeypatch):
 @pytest.fixture
 def earlier(page):
     return page.Revision(
-        "abc", "2026-01-01", "little", frozenset({"hooked"}), {("upserts", "back"): "A known condition."}
+        "abc", "2026-01-01", "little", frozenset({"hooked"}), {("upserts", "back"): ("A known condition.", "late")}
     )
 
 
@@ -52,7 +52,7 @@ def test_the_page_names_what_passed_what_was_not_run_and_what_the_version_lacks(
 
 
 def test_the_page_says_why_something_fails(shown):
-    found, text = shown({"upserts": {"up": "rows are missing", "back": "text"}})
+    found, text = shown({"upserts": {"up": "rows are missing", "back": "a late row"}})
     assert found["upserts, late events of keys that were deleted"] == ["fails (1)", "fails (2)", "not run"]
     assert "1. `rows are missing`" in text
     assert "2. A known condition." in text
@@ -61,6 +61,7 @@ def test_the_page_says_why_something_fails(shown):
 def test_a_failure_that_is_neither_known_nor_of_what_the_version_lacks_breaks_a_promise(page, earlier):
     assert page.is_failure(earlier, "upserts", "up", "rows are missing")
     assert page.is_failure(earlier, "hooked", "up", "x")
-    assert not page.is_failure(earlier, "upserts", "back", "text")
+    assert not page.is_failure(earlier, "upserts", "back", "a late row")
+    assert page.is_failure(earlier, "upserts", "back", "the process ended"), "a known failure hides no other"
     assert not page.is_failure(earlier, "hooked", "down", "DELTA_X")
     assert not page.is_failure(earlier, "copies", "up", PASSES)

@@ -61,3 +61,11 @@ def test_the_page_names_the_version_that_the_wheel_has_of_others() -> None:
     )
     assert f"[uPlot](https://github.com/leeoniya/uPlot) {version}" in PAGE.replace("\n", " ")
     assert "python/headwater/inspector/page/uPlot.LICENSE.txt" in PROJECT["license-files"]
+
+
+def test_each_folder_that_we_keep_beside_a_table_has_its_promise() -> None:
+    sources = "".join(path.read_text("utf-8") for path in (ROOT / "python" / "headwater").rglob("*.py"))
+    written = set(re.findall(r"\b(_headwater/[a-z]+|_headwater_upsert)\b", sources))
+    assert {"_headwater/hooks", "_headwater_upsert"} <= written
+    promised = set(re.findall(r"^\| .*?`(_headwater\S*?)/`", PAGE, re.MULTILINE))
+    assert written == promised

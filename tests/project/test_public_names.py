@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 
@@ -67,6 +68,13 @@ def test_the_list_has_what_users_write() -> None:
         "[Scala and Java] io.delta.tables.DeltaTable",
     ):
         assert line in known
+
+
+def test_the_keys_of_each_command_with_json_are_in_the_list() -> None:
+    lines = _lines(_LIST.read_text("utf-8"))
+    commands = {line.split()[2] for line in lines if re.fullmatch(r"\[Command\] headwater \w+ --json", line)}
+    assert len(commands) > 5
+    assert commands - {line.split("JSON] ")[1].split(":")[0] for line in lines if " JSON] " in line} == set()
 
 
 def test_what_vanished_changed_and_came_is_shown() -> None:

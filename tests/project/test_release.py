@@ -7,6 +7,7 @@ import io
 import json
 import re
 import subprocess
+import tarfile
 import zipfile
 from pathlib import Path
 from types import ModuleType
@@ -29,7 +30,10 @@ def release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     repository = tmp_path / "repository"
     for name in ("python/headwater/__init__.py", "python/delta/pyproject.toml", "CHANGELOG.md"):
         (repository / name).parent.mkdir(parents=True, exist_ok=True)
-        (repository / name).write_text((ROOT / name).read_text("utf-8"), "utf-8")
+        text = (ROOT / name).read_text("utf-8")
+        if name == "CHANGELOG.md":  # between releases it has entries that are not released
+            text = re.sub(r"(?<=^## \[Unreleased\]\n)(.*?)(?=^## \[)", "\n", text, flags=re.MULTILINE | re.DOTALL)
+        (repository / name).write_text(text, "utf-8")
     monkeypatch.setattr(module, "ROOT", repository)
     author = ("-c", "user.name=a", "-c", "user.email=a@example.com")
     for command in (("init", "-q"), ("add", "."), (*author, "commit", "-qm", "c"), ("tag", f"v{__version__}")):
@@ -46,6 +50,8 @@ def test_tag_package_and_changelog_agree(release: ModuleType) -> None:
     ("file", "pattern", "instead", "error"),
     [
         ("CHANGELOG.md", rf"\[{re.escape(__version__)}\] - [\d-]+", f"[{__version__}]", "has no section"),
+        ("CHANGELOG.md", r"(?<=## \[Unreleased\])", "\n\n## [9.9.9] - 2026-01-01", "has no section"),
+        ("CHANGELOG.md", r"(?<=## \[Unreleased\])", "\n\n### Added\n\n- Something.", r"has entries under \[Unrele"),
         ("python/delta/pyproject.toml", r'version = ".*"', 'version = "0.0.1"', "another version than"),
         ("python/headwater/__init__.py", "import sys", "import os, sys", "work tree differs"),
     ],
@@ -74,11 +80,11 @@ def test_two_builds_that_differ_are_no_release(release: ModuleType) -> None:
         release.compare({"a": "1", "b": "2", "c": "3"}, {"a": "2", "c": "3"})
 
 
-def _jar(*classes: str) -> bytes:
+def _jar(*classes: str, **others: bytes) -> bytes:
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as archive:
-        for name in classes:
-            archive.writestr(f"{name}.class", b"")
+        for name, content in {**{f"{each}.class": b"" for each in classes}, **others}.items():
+            archive.writestr(name, content)
     return made.getvalue()
 
 
@@ -108,6 +114,12 @@ def test_what_a_wheel_contains_has_its_licence(
     release.check_licences(_dist(tmp_path / "right", release))
     with pytest.raises(release.ReleaseError, match=r"new\.js names a copyright: declare it"):
         release.check_licences(_dist(tmp_path / "copied", release, new_js=b"/* Copyright (c) somebody */"))
+    for name, content in (("new_py", b"# Licensed under X"), ("notes_txt", b"Copyright (c) somebody")):
+        with pytest.raises(release.ReleaseError, match="names a copyright: declare it"):
+            release.check_licences(_dist(tmp_path / name, release, **{name: content}))
+    notice = _dist(tmp_path / "notice", release, **{"jars/other_jar": _jar(**{"META-INF/NOTICE": b"Copyright X"})})
+    with pytest.raises(release.ReleaseError, match=r"jars/other\.jar!META-INF/NOTICE names a copyright"):
+        release.check_licences(notice)
     foreign = _dist(tmp_path / "foreign", release, **{"jars/other_jar": _jar("headwater/spark/A", "com/google/B")})
     with pytest.raises(release.ReleaseError, match=r"jars/other\.jar has classes of others: com/google/B\.class"):
         release.check_licences(foreign)
@@ -115,6 +127,21 @@ def test_what_a_wheel_contains_has_its_licence(
     monkeypatch.setattr(release, "OTHERS", (release.OTHERS[0]._replace(text="headwater/lost.txt"),))
     with pytest.raises(release.ReleaseError, match=r"python/headwater/lost\.txt is not among"):
         release.check_licences(without)
+
+
+def test_sources_contain_the_licences_of_what_they_contain(release: ModuleType, tmp_path: Path) -> None:
+    page = "python/headwater/inspector/page"
+    names = ["LICENSE", f"{page}/uPlot.js", f"{page}/uPlot.LICENSE.txt"]
+    for left_out in (None, *names):
+        with tarfile.open(tmp_path / "headwater-1.0.tar.gz", "w:gz") as archive:
+            for name in names:
+                if name != left_out:
+                    archive.addfile(tarfile.TarInfo(f"headwater-1.0/{name}"))
+        if left_out is None or left_out.endswith(".js"):
+            release.check_licences(tmp_path)
+        else:
+            with pytest.raises(release.ReleaseError, match=re.escape(f"the licence {left_out} is not among its files")):
+                release.check_licences(tmp_path)
 
 
 def test_the_parts_of_a_wheel_are_in_the_bill_of_materials(release: ModuleType, tmp_path: Path) -> None:

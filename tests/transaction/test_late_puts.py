@@ -173,6 +173,26 @@ def test_nothing_is_put_again_if_the_store_does_not_say_what_is_there():
     assert store.outcomes == ["there"]
 
 
+@pytest.mark.parametrize(
+    "second", [HeadwaterError("HEADWATER_HANDLER_LOST", {"call": "x"}), OSError(errno.ENOSPC, "full"), "late"], ids=repr
+)
+def test_a_second_put_that_fails_is_no_word_about_the_first_if_the_store_cannot_be_read(second, monkeypatch):
+    """As ``model/rows.pml`` has it: the first put may still be carried out, whatever became of the second."""
+    snapshot, store = table("late", second)
+    put = store.put_if_absent
+
+    def and_then_reads_fail(path, data):
+        store.reads_fail = len(store.outcomes) < 2 and path == COMMIT
+        put(path, data)
+
+    monkeypatch.setattr(store, "put_if_absent", and_then_reads_fail)
+    with pytest.raises(HeadwaterError, match="HEADWATER_COMMIT_OUTCOME_UNKNOWN"):
+        append(snapshot, "a")
+    store.reads_fail = False
+    assert store.arrives()
+    assert live("/t", store) == ["a"]
+
+
 def test_which_stores_rule_a_late_put_out(tmp_path):
     """Those where a put needs a temporary file, which is gone."""
     files = FakeHadoop(tmp_path)

@@ -119,7 +119,7 @@ class StoreCommitter(Committer):
                 return Made()
             except Exception as error:
                 failures.append(error)
-                outcome = self._look_for(transaction_id, version, error)
+                outcome = self._look_for(transaction_id, version, failures)
                 if isinstance(outcome, Made) and not isinstance(error, FileExistsError):
                     _LOG.warning("%s: the store reported a failure, but the commit is there", path, exc_info=True)
                 if outcome is not None:
@@ -131,8 +131,8 @@ class StoreCommitter(Committer):
             return Lost(version)
         return Unknown(path, failures[0], failures[-1])
 
-    def _look_for(self, transaction_id: str, version: int, reported: Exception) -> Made | Lost | Unknown | None:
-        """What has become of a commit after the store reported a failure; None if the version is not there."""
+    def _look_for(self, transaction_id: str, version: int, failures: list[Exception]) -> Made | Lost | Unknown | None:
+        """What has become of a commit after the store reported failures; None if the version is not there."""
         path = self._path(version)
         for _ in backoff.OF_COMMITS.tries(LOOKS):
             try:
@@ -142,9 +142,9 @@ class StoreCommitter(Committer):
                 return None
             except Exception as error:
                 failure = error
-        if isinstance(reported, HeadwaterError):
-            raise reported  # the store refused, and did nothing
-        return Unknown(path, reported, failure)
+        if len(failures) == 1 and isinstance(failures[0], HeadwaterError):
+            raise failures[0]  # the store refused, and did nothing; of a second put, that is no word about the first
+        return Unknown(path, failures[0], failure)
 
     def commits_from(self, version: int) -> list[CommitFile]:
         files = self._store.following(map(self._path, itertools.count(version)))
