@@ -62,6 +62,7 @@ from headwater.statements.files.file_lists import describe_vector, relation_over
 from headwater.statements.files.indexed_rows import by_keys
 from headwater.statements.files.key_hashes import as_noted, hash_expression, is_hashed
 from headwater.statements.files.rows import has_text
+from headwater.statements.running.committing import checks_commits
 from headwater.stores import absolute_path
 from headwater.transaction import Transaction
 from headwater.transaction.keyed import KeyReads
@@ -74,6 +75,7 @@ _MOST_SHOWN, _LONGEST_SHOWN = 10, 200
 _NEW, _OLD, _COUNT = "new", "old", "headwater_rows_of_key"
 
 
+@checks_commits
 def check_enforced_key(statement: Statement, txn: Transaction) -> None:
     """Return if the rows that a transaction adds leave the enforced key of its table unique; it claims their keys.
 

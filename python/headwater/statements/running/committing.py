@@ -30,7 +30,6 @@ from headwater.protocol.types import parse_schema, schema_string
 from headwater.pruning.predicates import Predicate
 from headwater.schema import visible
 from headwater.statements import notices
-from headwater.statements.files.enforced_keys import check_enforced_key
 from headwater.statements.running.answers import say_what_it_did
 from headwater.statements.running.effects import made_commit, merged
 from headwater.statements.running.hooks import Hooks
@@ -58,6 +57,16 @@ from headwater.transaction.maintenance import wait_for_iceberg
 from headwater.transaction.transaction import Beside
 
 _LOG = logging.getLogger(__name__)
+
+#: Looks at a transaction before it is committed. What it raises ends the statement.
+CommitCheck = Callable[[Statement, Transaction], None]
+_CHECKS: list[CommitCheck] = []
+
+
+def checks_commits(check: CommitCheck) -> CommitCheck:
+    """Have a rule of another room look at every commit of a statement. It is declared where the rule is."""
+    _CHECKS.append(check)
+    return check
 
 
 def check_target(table: str, statement: Statement, snapshot: Snapshot | None) -> Location:
@@ -128,8 +137,10 @@ def commit(
         process dies after one of them, the statement runs again from its beginning.
     """
     is_last = is_last and not statement.goes_on
-    for each in (txn, *([] if txn.beside is None else [txn.beside.transaction])):
-        check_enforced_key(statement, each)
+    for check in _CHECKS:
+        check(statement, txn)
+        if txn.beside is not None:
+            check(statement, txn.beside.transaction)
     if application is not None:
         txn.set_transaction(application.id, application.version)
     answered = None if counts is None else list(counts)

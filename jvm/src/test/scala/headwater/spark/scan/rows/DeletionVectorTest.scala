@@ -24,8 +24,8 @@ class DeletionVectorTest extends munit.FunSuite {
   test("of rows that follow each other, those are live that are not deleted one by one") {
     val inline = s"inline ${Base64.getEncoder.encodeToString(bytes)}"
     val none = s"inline ${Base64.getEncoder.encodeToString(serialize(Seq()))}"
-    val some =
-      s"inline ${Base64.getEncoder.encodeToString(serialize(Seq(0 -> RoaringBitmap.bitmapOf(2, 5, -1, -2), 1 -> RoaringBitmap.bitmapOf(0))))}"
+    val others = serialize(Seq(0 -> RoaringBitmap.bitmapOf(2, 5, -1, -2), 1 -> RoaringBitmap.bitmapOf(0)))
+    val some = s"inline ${Base64.getEncoder.encodeToString(others)}"
     for {
       description <- Seq(inline, none, s"""["$some", "$inline"]""", s"""["$some", null]""", s"""["$none", null]""")
       first <- Seq(0L, 1L, 3L, 6L, (1L << 32) - 3, (1L << 32) - 1, 1L << 32, beyond32Bits - 4)
