@@ -6,6 +6,7 @@ import org.apache.parquet.column.page.{DataPageV1, DataPageV2, PageReader}
 import org.apache.parquet.column.values.ValuesReader
 import org.apache.parquet.column.values.rle.RunLengthBitPackingHybridDecoder
 import org.apache.parquet.io.ParquetDecodingException
+import org.apache.parquet.schema.PrimitiveType.PrimitiveTypeName
 
 /**
  * The values of a flat column in one row group, read in ascending order of rows. Parquet's own value readers skip the rows in between,
@@ -71,6 +72,7 @@ private[headwater] final class ParquetValueCursor(column: ColumnDescriptor, page
   private def open(encoding: Encoding, count: Int, stream: ByteBufferInputStream): Unit = {
     values =
       if (encoding.usesDictionary) encoding.getDictionaryBasedValuesReader(column, ValuesType.VALUES, dictionary)
+      else if (encoding == Encoding.PLAIN && column.getPrimitiveType.getPrimitiveTypeName == PrimitiveTypeName.BINARY) new PlainBytesReader
       else encoding.getValuesReader(column, ValuesType.VALUES)
     values.initFromPage(count, stream)
     end += count
