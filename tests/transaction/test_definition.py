@@ -161,6 +161,10 @@ WINNERS: dict[Concern, dict[str, tuple[Side, Side]]] = {
             OLD,
             metadata(headwater__key__k='{"name": "k", "kind": "primary_key", "columns": ["id"], "enforced": true}'),
         ),
+        "an enforced key of another column": (
+            metadata(headwater__key__k='{"name": "k", "kind": "primary_key", "columns": ["id"], "enforced": true}'),
+            metadata(headwater__key__k='{"name": "k", "kind": "primary_key", "columns": ["day"], "enforced": true}'),
+        ),
         "Iceberg's files": (OLD, metadata(delta__enableIcebergCompatV2="true")),
     },
     Concern.UNPROVEN_FILES: {
@@ -323,6 +327,7 @@ def test_every_kind_of_change_is_in_the_matrix():
         ("a CHECK", "the CHECK constraint c (id > 0) was added"),
         ("an expectation", "the expectation c was added"),
         ("an enforced key", "the primary key k was enforced"),
+        ("an enforced key of another column", "the primary key k was changed"),
         ("NOT NULL", "the column id was made NOT NULL"),
         ("a change data feed", "the property delta.enableChangeDataFeed was set to 'true'"),
         ("identity values", "values were generated for the identity column n"),

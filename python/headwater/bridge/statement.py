@@ -301,11 +301,14 @@ class Statement:
         row_tracking_columns: Sequence[str] = (),
         tasks: Sequence[int] = (),
         position: tuple[str, str] | None = None,
+        *,
+        skips_none: bool = False,
     ) -> int:
         """Make a relation over some files of a version available as ``hw_plan.`n` ``; returns n.
 
         :param tasks: how many files each task reads, in order; without it, Spark packs the files into tasks.
         :param position: the names of added columns with the number of a row's file and the row's position in it.
+        :param skips_none: whether no file may be skipped, whatever the session says of missing and damaged ones.
         """
         wanted = FilesOfVersion(
             table=table,
@@ -316,6 +319,7 @@ class Statement:
             files=files,
             file_column=None if position is None else position[0],
             row_column=None if position is None else position[1],
+            skips_none=skips_none,
         )
         return self._context.addRelation(_json(wanted))
 

@@ -189,7 +189,8 @@ def _configurations(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[
             yield _expectation(key[len(properties.EXPECT_PREFIX) :], before, after)
             continue
         if key.lower().startswith(properties.KEY_PREFIX) and after is not None and says_enforced(after):
-            yield Change(Kind.ENFORCED_KEY, f"the primary key {key[len(properties.KEY_PREFIX) :]} was enforced")
+            done = "changed" if before is not None and says_enforced(before) else "enforced"
+            yield Change(Kind.ENFORCED_KEY, f"the primary key {key[len(properties.KEY_PREFIX) :]} was {done}")
             continue
         name = properties.canonical_name(key, allow_arbitrary=True)
         text = f"the property {name} was " + ("unset" if after is None else f"set to '{after}'")

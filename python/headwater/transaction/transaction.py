@@ -130,6 +130,8 @@ class Transaction:
         self.beside: Beside | None = None
         #: Whether it brings a table to what another one is, whose own rules say which rows may go.
         self.mirrors = False
+        #: Whether the rows that it adds are those of another version of the table, as they are.
+        self.brings_back = False
         self._cache = cache
         self._max_attempts = max_attempts
         self._committer = committer

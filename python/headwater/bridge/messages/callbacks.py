@@ -169,6 +169,7 @@ class FilesOfVersion(Answer, kw_only=True):
         the packing of files into tasks to Spark.
     :param file_column: the name of an added column, as of :class:`Restriction`; with ``row_column``, and without
         ``tasks`` and ``row_tracking_columns``.
+    :param skips_none: whether a file that is missing or damaged is an error even if the session ignores such files.
     """
 
     table: str
@@ -179,6 +180,7 @@ class FilesOfVersion(Answer, kw_only=True):
     files: FileRows
     file_column: str | None = None
     row_column: str | None = None
+    skips_none: bool = False
 
 
 class ParquetFilesQuestion(Answer, kw_only=True):

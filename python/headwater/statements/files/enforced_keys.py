@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from pyroaring import BitMap64
 from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.callbacks import StagedFiles
 from headwater.bridge.statement import Statement
-from headwater.key_index.definition import index_over
+from headwater.key_index.definition import KeyIndex, index_over
 from headwater.log import deletion_vectors
 from headwater.log.files import vector_of
 from headwater.log.snapshot import Snapshot
@@ -81,7 +82,7 @@ def check_enforced_key(statement: Statement, txn: Transaction) -> None:
 
     :raises HeadwaterError: ``HEADWATER_DUPLICATE_KEY``.
     """
-    key = None if txn.mirrors else enforced_key(txn.definition)
+    key = None if txn.mirrors or txn.brings_back else enforced_key(txn.definition)
     added = [] if key is None else txn.rows_added
     if key is None or not added:
         return
@@ -97,7 +98,7 @@ def check_rows(statement: Statement, snapshot: Snapshot, definition: TableDefini
     """
     statement.step(f"check the primary key {key.name}")
     columns = _columns(definition, key)
-    twins = _repeated(relation_over(statement, snapshot, snapshot.files), columns)
+    twins = _repeated(relation_over(statement, snapshot, snapshot.files, skips_none=True), columns)
     _refuse(statement, twins, key, _shown(definition, columns), table, "The table has two rows with this key")
 
 
@@ -110,6 +111,7 @@ class _Check:
     def __init__(self, statement: Statement, txn: Transaction, key: Key, added: Sequence[AddFile]) -> None:
         self._statement, self._txn, self._key = statement, txn, key
         self._columns = _columns(txn.definition, key)
+        self._index = index_over(txn.definition, key.columns)
         self._new = _rows_of(statement, txn, added)
 
     def run(self) -> None:
@@ -120,12 +122,12 @@ class _Check:
         if (existing := self._existing(snapshot, keys)) is not None:
             twins = Join(Named(self._new, _NEW), "LEFT SEMI", Named(existing, _OLD), _same_key(self._columns))
             self._refuse(twins, "The table has a row with this key already")
-        inside = [column for column in self._columns if snapshot.schema.find(column.name) == column]
-        claimed = [column.name for column in inside if column.name not in snapshot.partition_columns]
+        claimed = [column.name for column in self._columns if column.name not in snapshot.partition_columns]
         places = [number for number, column in enumerate(self._columns) if column.name in claimed]
-        plain = None if keys is None else {tuple(key[place] for place in places) for key, _ in keys}
-        if claimed:
-            self._txn.claim_keys(KeyReads(snapshot, claimed, lambda: plain))
+        # A column that the commit changes has no values in what another writer adds meanwhile that could be compared.
+        is_known = bool(claimed) and all(_is_in(snapshot, column) for column in self._columns)
+        plain = {tuple(key[place] for place in places) for key, _ in keys} if keys is not None and is_known else None
+        self._txn.claim_keys(KeyReads(snapshot, claimed, lambda: plain))
 
     def _keys(self) -> list[tuple[tuple[Any, ...], int | None]] | None:
         """The key of each new row, and its hash for the index if that can be looked up; None if they are too many.
@@ -133,12 +135,12 @@ class _Check:
         :raises HeadwaterError: two new rows have one key.
         """
         noted = [Alias(as_noted(column.type, Column(column.name)), f"k{n}") for n, column in enumerate(self._columns)]
-        index = index_over(self._txn.definition, self._key.columns)
         hashed: Expression = NULL
-        if index is not None:
-            values = [Column(column.name) for column in index.columns]
-            is_known = every(*(is_hashed(column, value) for column, value in zip(index.columns, values, strict=True)))
-            hashed = hash_expression(index.columns, values)
+        if self._index is not None:
+            over = self._index.columns
+            values = [Column(column.name) for column in over]
+            is_known = every(*(is_hashed(column, value) for column, value in zip(over, values, strict=True)))
+            hashed = hash_expression(over, values)
             hashed = hashed if is_known is None else when(is_known, hashed)
         query = select(*noted, Alias(hashed, "h"), rows=self._new, limit=_MOST_KEYS + 1)
         found = self._statement.query(query.text())
@@ -158,7 +160,9 @@ class _Check:
             files = pc.and_(files, prune_all(snapshot, self._predicates(snapshot, [key for key, _ in keys])))
             hashes = [h for _, h in keys if h is not None]
             if len(hashes) == len(keys):
-                found = by_keys(self._statement, snapshot, self._key.columns, lambda _: hashes, files)
+                # If the index of the hashes cannot be read, another one is asked, whose hashes are others.
+                asked = partial(self._hashes_for, hashes)
+                found = by_keys(self._statement, snapshot, self._key.columns, asked, files)
                 files, only = (files, only) if found is None else (found.files, dict(found.rows))
         rows = snapshot.files.filter(files)
         gone = dict[int, BitMap64]()
@@ -174,13 +178,19 @@ class _Check:
         numbers = np.flatnonzero(left)
         gone = {at: gone[number] for at, number in enumerate(numbers.tolist()) if gone.get(number)}
         rows = rows.take(pa.array(numbers))
-        return relation_over(self._statement, snapshot, rows, gone=gone, only=only)
+        return relation_over(self._statement, snapshot, rows, gone=gone, only=only, skips_none=True)
+
+    def _hashes_for(self, hashes: Sequence[int], index: KeyIndex) -> Sequence[int] | None:
+        """The hashes if an index of the version that is read has the same ones; else None."""
+        own = self._index
+        is_own = own is not None and (index.physical_names, index.kinds) == (own.physical_names, own.kinds)
+        return hashes if is_own else None
 
     def _predicates(self, snapshot: Snapshot, keys: Sequence[tuple[Any, ...]]) -> list[Predicate]:
         """What is true for each row with one of the keys."""
         found: list[Predicate] = []
         for number, column in enumerate(self._columns):
-            if snapshot.schema.find(column.name) == column:
+            if _is_in(snapshot, column):
                 values = tuple({key[number] for key in keys})
                 found.append(In(PredicateColumn((column.name,)), str(column.type.to_json()), values))
         return found
@@ -195,6 +205,12 @@ class _Check:
 def _columns(definition: TableDefinition, key: Key) -> list[StructField]:
     columns = [definition.schema.find(name) for name in key.columns]
     return [column for column in columns if column is not None]
+
+
+def _is_in(snapshot: Snapshot, column: StructField) -> bool:
+    """Whether a version has a column as it will be: the state of identity columns does not matter."""
+    found = snapshot.schema.find(column.name)
+    return found is not None and (found.physical_name, found.type) == (column.physical_name, column.type)
 
 
 def _shown(definition: TableDefinition, columns: Sequence[StructField]) -> list[StructField]:

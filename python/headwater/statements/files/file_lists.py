@@ -122,15 +122,17 @@ def relation_over(
     gone: Mapping[int, BitMap64] | None = None,
     position: tuple[str, str] | None = None,
     only: Mapping[str, BitMap64] | None = None,
+    skips_none: bool = False,
 ) -> Relation:
     """A relation over rows of ``snapshot.files``, in a query of the statement.
 
-    :param tasks: as of :meth:`Statement.add_relation`, like ``position``.
+    :param tasks: as of :meth:`Statement.add_relation`, like ``position`` and ``skips_none``.
     :param gone: as of :func:`file_list`, like ``only``.
     """
     listed = [list(row.values()) for row in file_list(snapshot, files, gone, only).to_pylist()]
     table, version = snapshot.table_path, snapshot.version
-    return Relation(statement.add_relation(table, version, listed, row_tracking_columns, tasks, position))
+    added = statement.add_relation(table, version, listed, row_tracking_columns, tasks, position, skips_none=skips_none)
+    return Relation(added)
 
 
 def tracks_rows(snapshot: Snapshot) -> bool:

@@ -180,6 +180,7 @@ def _restore(
         _check_present(wanted, restored, request.name, statement)
     # Whatever another writer commits meanwhile is not part of the version that comes back.
     txn.follow_directly()
+    txn.brings_back = True
     txn.redefine(returned(newest.definition, wanted.definition))
     txn.keep_row_ids_above(high_water_mark(wanted.domain_metadata.get(ROW_TRACKING_DOMAIN)))
     if txn.takes_bulk:

@@ -416,7 +416,7 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
     val only = IndexedFiles.of(loaded, live = false)
       .copy(state = state, only = Some(wanted.files), numbersFiles = inOrder || numbered.isDefined)
     val index = new HeadwaterFileIndex(only)
-    val relation = loaded.relationOver(index)
+    val relation = loaded.relationOver(index, if (wanted.skipsNone) StatementContext.WholeFiles else Map.empty)
     addPlan(numbered match {
       case Some((file, row)) =>
         // It may list deleted rows, which may have nulls that the table has not allowed since.
@@ -495,6 +495,9 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
 private object StatementContext {
   /** How many keys of a MERGE's source are collected, for the conflict check against other writers. */
   private val mostKeys = 50000
+
+  /** Options of a relation that count before the session's settings. */
+  private val WholeFiles = Map("ignoreCorruptFiles" -> "false", "ignoreMissingFiles" -> "false")
 
   /** An expression of so many levels is not what a stack overflows for. */
   private val ShallowLevels = 100

@@ -137,7 +137,8 @@ final case class FilesOfVersion(
     tasks: Seq[Long],
     files: JsonNode,
     fileColumn: Option[String],
-    rowColumn: Option[String]) extends Message
+    rowColumn: Option[String],
+    skipsNone: Boolean) extends Message
 
 object FilesOfVersion {
   implicit val fromJson: FromJson[FilesOfVersion] = FromJson.message(in =>
@@ -149,7 +150,8 @@ object FilesOfVersion {
       in[Seq[Long]]("tasks"),
       in[JsonNode]("files"),
       in[Option[String]]("fileColumn"),
-      in[Option[String]]("rowColumn")))
+      in[Option[String]]("rowColumn"),
+      in[Boolean]("skipsNone")))
 }
 
 final case class ParquetFilesQuestion(plan: Int, expressions: Seq[Int], most: Int) extends Message
