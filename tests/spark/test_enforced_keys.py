@@ -344,3 +344,13 @@ def test_a_version_comes_back_as_it_is(spark, rows, database, tracked):
     spark.sql("TRUNCATE TABLE t")
     spark.sql("RESTORE TABLE t TO VERSION AS OF 3")
     assert rows("SELECT count(*), count(DISTINCT id) FROM t") == [(9, 9)]
+
+
+def test_a_delete_takes_one_of_two_rows_that_another_engine_wrote(spark, rows, t):
+    """Without deletion vectors, its files have copies of rows that stay, and these may have one key."""
+    spark.sql("ALTER TABLE t SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')")
+    folder = spark.sql("DESCRIBE DETAIL t").first().location.removeprefix("file:")
+    twins = pa.table({"id": pa.array([3, 3, 50, 50], pa.int32()), "v": ["a", "b", "c", "d"]})
+    write_deltalake(folder, twins, mode="append")
+    spark.sql("DELETE FROM t WHERE v IN ('a', 'c')")
+    assert rows("SELECT v FROM t WHERE id IN (3, 50) ORDER BY v") == [("b",), ("d",), ("old",)]

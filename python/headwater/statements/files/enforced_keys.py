@@ -13,6 +13,7 @@ after which the statement runs again (:mod:`headwater.transaction.keyed`).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
@@ -63,6 +64,7 @@ from headwater.statements.files.file_lists import describe_vector, relation_over
 from headwater.statements.files.indexed_rows import by_keys
 from headwater.statements.files.key_hashes import as_noted, hash_expression, is_hashed
 from headwater.statements.files.rows import has_text
+from headwater.statements.internal_names import InternalNames
 from headwater.statements.running.committing import checks_commits
 from headwater.stores import absolute_path
 from headwater.transaction import Transaction
@@ -73,17 +75,18 @@ from headwater.transaction.keyed import KeyReads
 _MOST_KEYS = 200_000
 #: How many columns of a row an error shows, and characters of each.
 _MOST_SHOWN, _LONGEST_SHOWN = 10, 200
-_NEW, _OLD, _COUNT = "new", "old", "headwater_rows_of_key"
+_NEW, _OLD = "new", "old"
 
 
 @checks_commits
-def check_enforced_key(statement: Statement, txn: Transaction) -> None:
-    """Return if the rows that a transaction adds leave the enforced key of its table unique; it claims their keys.
+def check_enforced_key(statement: Statement, txn: Transaction, operation: str) -> None:
+    """Return if the rows that a transaction adds leave the enforced key of its table unique; it claims their keys. Rows
+    that a DELETE adds are copies of those that stay.
 
     :raises HeadwaterError: ``HEADWATER_DUPLICATE_KEY``.
     """
     key = None if txn.mirrors or txn.brings_back else enforced_key(txn.definition)
-    added = [] if key is None else txn.rows_added
+    added = [] if key is None or operation == "DELETE" else txn.rows_added
     if key is None or not added:
         return
     statement.step(f"check the primary key {key.name}")
@@ -113,6 +116,8 @@ class _Check:
         self._columns = _columns(txn.definition, key)
         self._index = index_over(txn.definition, key.columns)
         self._new = _rows_of(statement, txn, added)
+        #: Whether statistics say so; without them, the rows do.
+        self._are_many = sum(map(_num_records, added)) > _MOST_KEYS
 
     def run(self) -> None:
         keys = self._keys()
@@ -142,12 +147,15 @@ class _Check:
             is_known = every(*(is_hashed(column, value) for column, value in zip(over, values, strict=True)))
             hashed = hash_expression(over, values)
             hashed = hashed if is_known is None else when(is_known, hashed)
-        query = select(*noted, Alias(hashed, "h"), rows=self._new, limit=_MOST_KEYS + 1)
-        found = self._statement.query(query.text())
+        found: list[dict[str, Any]] = []
+        if not self._are_many:
+            query = select(*noted, Alias(hashed, "h"), rows=self._new, limit=_MOST_KEYS + 1)
+            found = self._statement.query(query.text())
         keys = [(tuple(row[f"k{n}"] for n in range(len(noted))), row.get("h")) for row in found]
-        if len(keys) > _MOST_KEYS or len({key for key, _ in keys}) < len(keys):
+        are_many = self._are_many or len(keys) > _MOST_KEYS
+        if are_many or len({key for key, _ in keys}) < len(keys):
             self._refuse(_repeated(self._new, self._columns), "Two of the new rows have this key")
-        return keys if len(keys) <= _MOST_KEYS else None
+        return None if are_many else keys
 
     def _existing(self, snapshot: Snapshot, keys: list[tuple[tuple[Any, ...], int | None]] | None) -> Rows | None:
         """The rows that stay in the table and may have one of the keys; None if there are none."""
@@ -202,6 +210,12 @@ class _Check:
         _refuse(self._statement, rows, self._key, _shown(definition, self._columns), table, why)
 
 
+def _num_records(file: AddFile) -> int:
+    """The rows that the statistics of a file of ours say, less those that it has marked."""
+    stats = json.loads(file.stats or "{}")
+    return int(stats.get("numRecords", 0)) - (file.deletion_vector.cardinality if file.deletion_vector else 0)
+
+
 def _columns(definition: TableDefinition, key: Key) -> list[StructField]:
     columns = [definition.schema.find(name) for name in key.columns]
     return [column for column in columns if column is not None]
@@ -250,9 +264,9 @@ def _same_key(columns: Sequence[StructField]) -> Expression:
 def _repeated(rows: Rows, columns: Sequence[StructField]) -> Rows:
     """The rows whose key another of them has."""
     keys = [Column(column.name) for column in columns]
-    count = call("count", STAR)
-    counted = select(*keys, Alias(count, _COUNT), rows=rows, group_by=keys)
-    several = select(*keys, rows=counted, where=infix(">", Column(_COUNT), Number(1)), limit=1)
+    count, name = call("count", STAR), InternalNames.beside([column.name for column in columns]).of("rows_of_key")
+    counted = select(*keys, Alias(count, name), rows=rows, group_by=keys)
+    several = select(*keys, rows=counted, where=infix(">", Column(name), Number(1)), limit=1)
     return Join(Named(rows, _NEW), "LEFT SEMI", Named(several, _OLD), _same_key(columns))
 
 

@@ -58,8 +58,9 @@ from headwater.transaction.transaction import Beside
 
 _LOG = logging.getLogger(__name__)
 
-#: Looks at a transaction before it is committed. What it raises ends the statement.
-CommitCheck = Callable[[Statement, Transaction], None]
+#: Looks at a transaction, and at its operation as the history calls it, before it is committed. What it raises ends the
+#: statement.
+CommitCheck = Callable[[Statement, Transaction, str], None]
 _CHECKS: list[CommitCheck] = []
 
 
@@ -138,9 +139,9 @@ def commit(
     """
     is_last = is_last and not statement.goes_on
     for check in _CHECKS:
-        check(statement, txn)
+        check(statement, txn, provenance.operation)
         if txn.beside is not None:
-            check(statement, txn.beside.transaction)
+            check(statement, txn.beside.transaction, txn.beside.provenance.operation)
     if application is not None:
         txn.set_transaction(application.id, application.version)
     answered = None if counts is None else list(counts)
