@@ -25,11 +25,18 @@ final case class CheckGeneratedColumns(session: SparkSession) extends SparkStrat
 
   private def check(columns: Seq[ColumnDefinition]): Unit = {
     val schema = StructType(columns.map(column => StructField(column.name, column.dataType)))
-    columns.flatMap(_.generationExpression).foreach { text =>
+    columns.flatMap(_.generationExpression: Option[Any]).flatMap(text).foreach { text =>
       QueryCompiler.unlessTooDeep(text)(Try(QueryCompiler.expressionType(session, text, schema))).failed.foreach {
         case tooDeep: HeadwaterException => throw tooDeep
         case _ =>
       }
     }
+  }
+
+  private def text(generation: Any): Option[String] = generation match {
+    case text: String => Some(text)
+    // Since Spark 4.3, it is an expression with its text beside it.
+    case expression: Product => expression.productIterator.collectFirst { case text: String => text }
+    case _ => None
   }
 }
