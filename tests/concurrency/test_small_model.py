@@ -72,7 +72,7 @@ def test_each_mutation_is_in_the_model_and_breaks_one_of_its_invariants(part):
 
 
 def test_a_fault_of_no_such_name_is_an_error(monkeypatch):
-    """Beside one that is found, too: what is left out must not pass for found."""
+    """Even beside a fault that is found: what is left out must not pass for found."""
     monkeypatch.setattr(command, "check", lambda part, bounds, mutation: Result(1, 1, 1, 0.0, "conflicts are found"))
     app = typer.Typer()
     app.command()(command.main)

@@ -396,7 +396,7 @@ def claiming(snapshot: Snapshot, keys: Any) -> Transaction:
 
 
 def test_a_claimed_key_that_another_writer_added_is_a_conflict(tmp_path):
-    """Whatever the isolation level, and also of a blind append; rows that are deleted or moved are none."""
+    """Whatever the isolation level, and also of a blind append; rows that are deleted or moved are no conflict."""
     snapshot = table(tmp_path / "t", {"k": "long"})
     file = data_file(snapshot, "f", {"k": pa.array([1, 2, 3], pa.int64())})
     blind = Transaction(snapshot.table_path, snapshot.store, snapshot)

@@ -74,9 +74,10 @@ def indexes(definition: TableDefinition) -> list[KeyIndex]:
 
 
 def index_over(definition: TableDefinition, columns: Iterable[str]) -> KeyIndex | None:
-    """The index of a table that counts and is over the most of some columns, and over no other; None if there is none.
+    """The index of a table that counts and is over the most of some columns, and over no other.
 
     :param columns: logical names.
+    :returns: None if the table has no such index.
     """
     given = set(columns)
     over = [each for each in indexes(definition) if given.issuperset(column.name for column in each.columns)]

@@ -80,8 +80,8 @@ _NEW, _OLD = "new", "old"
 
 @checks_commits
 def check_enforced_key(statement: Statement, txn: Transaction, operation: str) -> None:
-    """Return if the rows that a transaction adds leave the enforced key of its table unique; it claims their keys. Rows
-    that a DELETE adds are copies of those that stay.
+    """Return if the rows that a transaction adds leave the enforced key of its table unique; it claims their keys. A
+    DELETE only adds copies of rows that stay in the table.
 
     :raises HeadwaterError: ``HEADWATER_DUPLICATE_KEY``.
     """
@@ -158,7 +158,7 @@ class _Check:
         return None if are_many else keys
 
     def _existing(self, snapshot: Snapshot, keys: list[tuple[tuple[Any, ...], int | None]] | None) -> Rows | None:
-        """The rows that stay in the table and may have one of the keys; None if there are none."""
+        """The rows that stay in the table and may have one of the keys; None if no row may."""
         txn = self._txn
         removed, marked = txn.rows_gone
         paths = snapshot.select(("path",))["path"]
