@@ -24,12 +24,24 @@ def test_avro(tmp_path: Path) -> None:
         copy = f"COPY INTO delta.`{tmp_path}/t` FROM (SELECT id FROM '{tmp_path}/landing') FILEFORMAT = AVRO"
         assert driver.rows(copy) == [[3, 3, 0]]
         assert driver.rows(copy) == [[0, 0, 0]]
+        # Each file has its own columns; one has none at all.
+        (tmp_path / "differing").mkdir()
+        for number, columns in enumerate(("1 AS id, 'a' AS s", "2L AS id, 5 AS extra", "3 AS id, 'c' AS s")):
+            driver.rows(f"INSERT OVERWRITE DIRECTORY '{tmp_path}/made' USING avro SELECT {columns}")
+            (made,) = (tmp_path / "made").glob("part-*")
+            made.rename(tmp_path / "differing" / f"{number}.avro")
+        (tmp_path / "differing" / "3.avro").write_bytes(b"")
+        driver.rows(f"CREATE TABLE delta.`{tmp_path}/d` (id BIGINT, s STRING, extra INT) USING delta")
+        copy = f"COPY INTO delta.`{tmp_path}/d` FROM '{tmp_path}/differing' FILEFORMAT = AVRO"
+        assert driver.rows(copy) == [[3, 3, 0]]
+        found = driver.rows(f"SELECT * FROM delta.`{tmp_path}/d` ORDER BY id")
+        assert found == [[1, "a", None], [2, None, 5], [3, "c", None]]
     finally:
         sparks.stop()
 
 
 def test_without_the_package_the_error_says_so(classic: Any, tmp_path: Path) -> None:
-    (tmp_path / "a.avro").write_bytes(b"")
+    (tmp_path / "a.avro").write_bytes(b"Obj\x01")
     classic.rows(f"CREATE TABLE delta.`{tmp_path}/t` (id INT) USING delta")
     text = f"COPY INTO delta.`{tmp_path}/t` FROM '{tmp_path}' FILEFORMAT = AVRO FILES = ('a.avro')"
     refused = classic.run("sql", text=text)

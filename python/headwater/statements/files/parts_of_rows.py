@@ -33,7 +33,9 @@ class RowsPart(NamedTuple):
 
 
 def parts_of(statement: Statement, plans: Sequence[int]) -> tuple[list[RowsPart], StructType]:
-    """The rows of plans in which a column has one type, though each has other columns; and all of their columns."""
+    """The rows of plans as parts in which a column has one type, and all of their columns. Plans with the same columns
+    are one part.
+    """
     if not plans:
         return [], StructType(())
     found = [parse_schema(statement.plan_schema(plan)) for plan in plans]
@@ -42,9 +44,11 @@ def parts_of(statement: Statement, plans: Sequence[int]) -> tuple[list[RowsPart]
     whole = statement.add_sources(plans)
     # Of a union with all of them, of which no row is read, the rows of each get the types.
     typed = statement.add_selection("SELECT * LIMIT 0", whole)
+    alike: dict[frozenset[str], list[int]] = {}
+    for plan, columns in zip(plans, found, strict=True):
+        alike.setdefault(frozenset(columns.names), []).append(plan)
     parts = [
-        RowsPart(statement.add_sources([typed, plan]), columns.names, has_more=True)
-        for plan, columns in zip(plans, found, strict=True)
+        RowsPart(statement.add_sources([typed, *some]), sorted(names), has_more=True) for names, some in alike.items()
     ]
     return parts, parse_schema(statement.plan_schema(whole))
 

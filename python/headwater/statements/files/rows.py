@@ -346,7 +346,8 @@ def _query(
     failing = check_conditions(fails, target, of_table)
     is_checked = bool(holding or failing or judging)
     stored = [f for f in schema if not is_void(f)]
-    rows: Rows = plan
+    # An expression that names a computed column must not find one of the plan that is not written.
+    rows: Rows = select(*map(Column, provided), rows=plan) if has_more else plan
     otherwise = columns_stored_otherwise(target.definition)
     in_files = otherwise if target.definition.has_partition_columns_in_files else []
     if not (computed or ids or is_checked or has_more or in_files) and [f.name for f in stored] == list(provided):

@@ -83,7 +83,7 @@ def copy_into(request: CopyIntoRequest, statement: Statement) -> CommitAnswer:
     """Load the files that are new. One row of :data:`COPY_SCHEMA`; no commit if there is no new file.
 
     :raises HeadwaterError: ``HEADWATER_COPY_NO_FILES``, ``HEADWATER_COPY_FILE_NOT_READ``,
-        ``HEADWATER_COPY_STATE_LOST``, ``COPY_INTO_SOURCE_FILE_FORMAT_NOT_SUPPORTED``,
+        ``HEADWATER_COPY_TYPES_DIFFER``, ``HEADWATER_COPY_STATE_LOST``, ``COPY_INTO_SOURCE_FILE_FORMAT_NOT_SUPPORTED``,
         ``COPY_INTO_COLUMN_ARITY_MISMATCH``, ``DELTA_ILLEGAL_OPTION``;
         those of an INSERT and of a commit. An error of Spark's own if it cannot read a file.
     """
@@ -173,7 +173,8 @@ class _Copying:
     def _check(self, given: CopyArguments, reader: Options) -> None:
         for name in self._given:
             if name not in ("force", "mergeschema"):
-                raise illegal_option(name, self._given[name], "is none of COPY_OPTIONS, which are force, mergeSchema")
+                # Its value may be a secret that belongs to another list.
+                raise illegal_option(name, "***", "is none of COPY_OPTIONS, which are force, mergeSchema")
         for name, value in self._reader.items():
             if name.lower() in _NOT_HERE:
                 raise illegal_option(name, value, _INSTEAD)

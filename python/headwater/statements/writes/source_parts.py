@@ -4,8 +4,7 @@ Owns the question by format. A column that a file lacks is computed for its rows
 that are read with it. Promises:
 
 1. A file has a column if Spark's reader finds it in the file alone. Parquet files say so in their footers, which tasks
-   read; files of JSON and XML by any of their rows, in one query over all of them. ORC and Avro files are opened one by
-   one.
+   read; files of JSON and XML by any of their rows, in one query over all of them. ORC files are opened one by one.
 2. Nothing is read twice if no file has a computed column, or if there is one file.
 """
 
@@ -16,6 +15,7 @@ from urllib.parse import unquote
 
 from msgspec import structs
 
+from headwater.basics.errors import HeadwaterError
 from headwater.bridge.messages.load import SourceFiles
 from headwater.bridge.statement import Statement
 from headwater.protocol.types import PrimitiveType, StructField, StructType, parse_schema, schema_string
@@ -30,17 +30,18 @@ def computed_in_files(
 ) -> list[frozenset[str]]:
     """The names in lower case, among those of computed columns, that each file has columns of.
 
+    :param files: with content.
     :param found: the columns of all files, as Spark found them.
     :param source: how the files are read.
     """
     some = StructType(tuple(column for column in found if column.name.lower() in computed))
-    if len(files) == 1 or not some.fields and finds_all(source):
+    if not computed or len(files) == 1 or not some.fields and finds_all(source):
         return [_names(some)] * len(files)
     return [names & computed for names in _FINDS[source.format](files, some, source, statement)]
 
 
-def has_own_columns(format_name: str) -> bool:
-    """Whether the columns of files of a format may differ."""
+def may_differ(format_name: str) -> bool:
+    """Whether files of a format that are read together may have other columns than those that Spark found."""
     return format_name in _FINDS
 
 
@@ -57,8 +58,8 @@ def _by_footers(
     answer = statement.footers("", places, [])
     schemas = [_names(parse_schema(schema)) for schema in answer.schemas]
     return [
-        # Spark's reader leaves out empty files. It may open others that tasks cannot, or says why it cannot either.
-        (_alone(file, source, statement) if file.size else frozenset()) if footer.problem else schemas[footer.schema]
+        # Spark's reader may open files that tasks cannot, or says why it cannot either.
+        _alone(file, source, statement) if footer.problem else schemas[footer.schema]
         for file, footer in zip(files, answer.files, strict=True)
     ]
 
@@ -66,7 +67,7 @@ def _by_footers(
 def _one_by_one(
     files: Sequence[SourceFile], _: StructType, source: SourceFiles, statement: Statement
 ) -> list[frozenset[str]]:
-    return [_alone(file, source, statement) if file.size else frozenset() for file in files]
+    return [_alone(file, source, statement) for file in files]
 
 
 def _alone(file: SourceFile, source: SourceFiles, statement: Statement) -> frozenset[str]:
@@ -91,13 +92,14 @@ def _by_rows(
         plain_path(unquote(row["path"])): frozenset(c.name.lower() for n, c in enumerate(found) if row[f"has_{n}"])
         for row in rows
     }
+    if unknown := have.keys() - set(paths):
+        raise HeadwaterError("HEADWATER_COPY_FILE_NOT_READ", {"path": min(unknown)})
     return [have.get(file.path, _names(found)) for file in files]  # a file without rows may have any
 
 
 _FINDS: Mapping[str, _Finds] = {
     "parquet": _by_footers,
     "orc": _one_by_one,
-    "avro": _one_by_one,
     "json": _by_rows,
     "xml": _by_rows,
 }

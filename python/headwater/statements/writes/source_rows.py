@@ -39,7 +39,7 @@ from headwater.statements.writes.source_columns import (
     values_of_folders,
 )
 from headwater.statements.writes.source_files import SourceFile, url_path
-from headwater.statements.writes.source_parts import computed_in_files, finds_all, has_own_columns
+from headwater.statements.writes.source_parts import computed_in_files, finds_all, may_differ
 
 #: Formats whose values are texts until a column says what they are.
 _OF_TEXT = ("csv", "json", "xml")
@@ -89,16 +89,19 @@ class SourceRows:
     def plans(self) -> list[list[int]]:
         """The plans that read the files. The plans of one list have the same computed columns of the table."""
         self.statement.step("find the columns of the files")
+        parts = self._parts()
         if self.arguments.select is not None:
+            self._check_types(parts)
             # Of the types of a column in a union, Spark takes the wider one.
-            found = [plan for part in self._parts() for plan in self._read(part)]
+            found = [plan for part in parts for plan in self._read(part)]
             if not found:
                 return []
             return [[self._selected(found[0] if len(found) == 1 else self.statement.add_sources(found))]]
+        divided = [each for part in parts for each in self._divided(part)]
+        self._check_types([part for _, part in divided])
         groups: dict[frozenset[str], list[int]] = {}
-        for part in self._parts():
-            for computed, some in self._divided(part):
-                groups.setdefault(computed, []).extend(self._read(some))
+        for computed, part in divided:
+            groups.setdefault(computed, []).extend(self._read(part))
         return [plans for plans in groups.values() if plans]
 
     @cached_property
@@ -145,7 +148,7 @@ class SourceRows:
 
     def _parts(self) -> list[Part]:
         """The files in as few parts as there must be for one reader to take each: in a part, a column has one type."""
-        failures: list[Exception] = []
+        files = [file for file in self.files if file.size]  # Spark's readers leave out the others
 
         def parted(files: Sequence[SourceFile]) -> list[Part]:
             try:
@@ -153,19 +156,19 @@ class SourceRows:
             except Exception as error:
                 if len(files) == 1 or not self.statement.names_condition(error, _NOT_MERGED):
                     raise
-                failures.append(error)
             half = len(files) // 2
             return [*parted(files[:half]), *parted(files[half:])]
 
-        parts = parted(self.files)
-        if not failures:
-            return parts
-        if not self._is_widened([part.found for part in parts]):
-            raise failures[0]
-        alike: dict[str, list[SourceFile]] = {}
+        # Spark takes the columns of one file of Avro for those of all.
+        parts = [self._found([file]) for file in files] if self.format == "avro" else parted(files) if files else []
+        alike: dict[str, list[Part]] = {}
         for part in parts:
-            alike.setdefault(schema_string(part.found), []).extend(part.files)
-        return [self._found(files) for files in alike.values()]
+            alike.setdefault(schema_string(part.found), []).append(part)
+        return [some[0] if len(some) == 1 else self._together(some) for some in alike.values()]
+
+    def _together(self, parts: Sequence[Part]) -> Part:
+        """Parts with the same columns as one."""
+        return parts[0]._replace(files=[file for part in parts for file in part.files], plan=None)
 
     def _found(self, files: Sequence[SourceFile]) -> Part:
         """Files that one reader takes, with the columns that Spark finds."""
@@ -173,28 +176,37 @@ class SourceRows:
         found = parse_schema(self.statement.plan_schema(plan))
         return Part(files, plan, found, self._columns(found))
 
-    def _is_widened(self, found: Sequence[StructType]) -> bool:
-        """Whether each column and nested field has a type that its others widen to, or gets the type that it has in the
-        table.
+    def _check_types(self, parts: Sequence[Part]) -> None:
+        """Check that each column and nested field has a type that its others widen to, or gets the type that it has in
+        the table.
+
+        :raises HeadwaterError: ``HEADWATER_COPY_TYPES_DIFFER``.
         """
         is_placed = self.arguments.select is None
-        types: dict[Path, set[DataType]] = {}
-        for path, field in chain.from_iterable(map(all_fields, found)):
+        types: dict[Path, list[DataType]] = {}
+        names: dict[Path, Path] = {}
+        for path, field in chain.from_iterable(all_fields(part.found) for part in parts):
             is_cast = is_placed and find_path(self.table, path) is not None
             # What Spark takes the values of folders for does not matter.
-            if not is_cast and path[0].lower() not in self._folder_values:
-                types.setdefault(tuple(name.lower() for name in path), set()).add(field.type)
-
-        def have_widest(kinds: set[DataType]) -> bool:
-            return any(all(kind == wide or can_widen(kind, wide) for kind in kinds) for wide in kinds)
-
-        return all(map(have_widest, types.values()))
+            if is_cast or path[0].lower() in self._folder_values:
+                continue
+            folded = tuple(name.lower() for name in path)
+            kinds = types.setdefault(folded, [])
+            if field.type not in kinds:
+                kinds.append(field.type)
+            names.setdefault(folded, path)
+        for folded, kinds in types.items():
+            if not any(all(kind == wide or can_widen(kind, wide) for kind in kinds) for wide in kinds):
+                found = ", ".join(kind.sql() for kind in kinds)
+                raise HeadwaterError(
+                    "HEADWATER_COPY_TYPES_DIFFER", {"column": format_name(names[folded]), "types": found}
+                )
 
     def _divided(self, part: Part) -> list[tuple[frozenset[str], Part]]:
         """A part's files by the computed columns that they or their folders have, each with the names of these."""
         names = {column.name.lower() for column in part.columns}
         own = [self._computed & names] * len(part.files)
-        if has_own_columns(self.format) and (self._by_rows or self.format not in _OF_ROWS):
+        if may_differ(self.format) and (self._by_rows or self.format not in _OF_ROWS):
             # Spark fills the column of rows that cannot be read, whatever the rows are.
             filled = own[0] & {self._corrupt.lower()} if self._by_rows else frozenset()
             found = computed_in_files(part.files, part.found, self._computed - filled, self._source, self.statement)
@@ -210,7 +222,7 @@ class SourceRows:
 
     def _only(self, part: Part, files: Sequence[SourceFile], lacking: frozenset[str]) -> Part:
         """Some files of a part, without columns that none of them has."""
-        if len(files) < len(part.files) and not finds_all(self._source) and has_own_columns(self.format):
+        if len(files) < len(part.files) and not finds_all(self._source) and may_differ(self.format):
             part = self._found(files)
         columns = StructType(tuple(column for column in part.columns if column.name.lower() not in lacking))
         plan = part.plan if len(files) == len(part.files) else None

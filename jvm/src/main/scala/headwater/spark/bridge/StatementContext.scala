@@ -124,7 +124,8 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
    * those of its columns, if there are any.
    */
   def addSelection(text: String, plan: Int, names: String): Int =
-    addPlan(QueryCompiler.selection(session, text, plans(plan), Json.strings(Json.parse(names))))
+    addPlan(QueryCompiler.unlessTooDeep(text)(
+      QueryCompiler.selection(session, text, plans(plan), Json.strings(Json.parse(names)))))
 
   /** Makes a plan's rows with the columns that a [[Placement]] gives them available as ``hw_plan.`n` ``; returns n. */
   def addPlacement(placement: String): Int = {
