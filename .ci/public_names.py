@@ -144,6 +144,10 @@ def _answers() -> Iterator[str]:
     for name, call in CALLS.items():
         if call.output is not None and call.output.fields:
             yield f"{name}: {', '.join(field.name for field in call.output.fields)}"
+    source = (_JVM / "headwater/spark/dml/HeadwaterDmlCommand.scala").read_text("utf-8")
+    of_merge, of_others = re.findall(r'Seq\(((?:"\w+"(?:, )?)+)\)', source)
+    for statement, counted in (("merge", of_merge), ("delete", of_others), ("update", of_others)):
+        yield f"{statement}: {', '.join(f'num_{name}_rows' for name in json.loads(f'[{counted}]'))}"
 
 
 def _functions() -> Iterator[str]:

@@ -142,20 +142,19 @@ class Comparison:
             def folder(job: jobs.Job, killed: str = killed) -> str:
                 return str(self._place / f"{killed}-{job.name}")
 
+            unknown = [job for job in mine if job.name in self._revision.lacks]  # today's alone
             with self._version(killed) as version:
                 for job in mine:
-                    self._try(job.name, direction, partial(self._hold, version, job, folder(job)))
-            if killed == "new" and any(job.name in self._revision.lacks for job in mine):
+                    held_by = "today" if job in unknown else direction
+                    self._try(job.name, held_by, partial(self._hold, version, job, folder(job)))
+            if unknown:
                 # What it does not know, today's version must finish first.
                 with self._version("new") as version:
-                    for job in mine:
-                        if job.name in self._revision.lacks:
-                            self._try(
-                                job.name, direction, partial(version.call, "resume", job=job.name, folder=folder(job))
-                            )
+                    for job in unknown:
+                        self._try(job.name, "today", partial(version.call, "resume", job=job.name, folder=folder(job)))
             with self._version(other) as version:
                 for job in mine:
-                    name = "look" if killed == "new" and job.name in self._revision.lacks else "resume"
+                    name = "look" if job in unknown else "resume"
                     self._try(job.name, direction, partial(version.call, name, job=job.name, folder=folder(job)))
 
     def _hold(self, version: Version, job: jobs.Job, folder: str) -> None:

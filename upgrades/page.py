@@ -16,7 +16,7 @@ from upgrades.revisions import REVISIONS, Revision
 RECORDED = Path(__file__).with_name("upgrades.json")
 PASSES = "passes"
 #: What became of a part, by its direction.
-DIRECTIONS = ("begun", "up", "back", "again", "down", "both")
+DIRECTIONS = ("begun", "up", "back", "again", "today", "down", "both")
 #: By heading of a column, the directions that it is about.
 _COLUMNS = {
     "today continues what it began": ("begun", "up"),

@@ -64,4 +64,5 @@ def test_a_failure_that_is_neither_known_nor_of_what_the_version_lacks_breaks_a_
     assert not page.is_failure(earlier, "upserts", "back", "a late row")
     assert page.is_failure(earlier, "upserts", "back", "the process ended"), "a known failure hides no other"
     assert not page.is_failure(earlier, "hooked", "down", "DELTA_X")
+    assert page.is_failure(earlier, "hooked", "today", "DELTA_X"), "what today's version does with its own job counts"
     assert not page.is_failure(earlier, "copies", "up", PASSES)
