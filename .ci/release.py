@@ -198,7 +198,7 @@ def build(
             at = sources / place
             if again_from and target == "wheel":
                 at = _unpack_sources(again_from, name, folder / "sources")
-            command = [tools, "-m", "hatchling", "build", "--target", target, "--directory", out]
+            command: list[str | Path] = [tools, "-m", "hatchling", "build", "--target", target, "--directory", out]
             _run(command, cwd=at, env={**environment, **other}, umask=0o077 if again_from else 0o022)
     return _hashes(out)
 
@@ -299,7 +299,15 @@ def bill_of_materials(dist: Path, tools: Path, work: Path) -> str:
     venv.create(work / "installed", with_pip=False, symlinks=True)
     installed = work / "installed" / "bin" / "python"
     _run([tools, "-m", "pip", "--python", installed, "install", "--quiet", "--disable-pip-version-check", wheel])
-    command = [tools, "-m", "cyclonedx_py", "environment", "--output-reproducible", "--spec-version", "1.6"]
+    command: list[str | Path] = [
+        tools,
+        "-m",
+        "cyclonedx_py",
+        "environment",
+        "--output-reproducible",
+        "--spec-version",
+        "1.6",
+    ]
     found: dict[str, Any] = json.loads(_run([*command, installed]))
     (own,) = [each for each in found["components"] if each["name"] == "headwater"]
     found["components"].remove(own)
@@ -393,7 +401,7 @@ def try_with(python: str, dist: Path) -> None:
             _run([python, "-m", "venv", folder / "venv"])
             inside = folder / "venv" / "bin" / "python"
             clean = {name: os.environ[name] for name in _KEPT if name in os.environ}
-            install = [inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+            install: list[str | Path] = [inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
             if distribution is sources:  # the JAR that is built fits the PySpark of the environment
                 _run([*install, _spark_requirement()], env=clean)
             _run([*install, f"{distribution}[spark]"], env=clean)
@@ -432,7 +440,9 @@ def _now() -> str:
 def _run(command: Sequence[str | Path], **given: Any) -> str:
     """Standard output of a command; an error with what it printed if it fails."""
     words = [str(word) for word in command]
-    ended = subprocess.run(words, capture_output=True, text=True, check=False, **given)
+    ended: subprocess.CompletedProcess[str] = subprocess.run(
+        words, capture_output=True, text=True, check=False, **given
+    )
     if ended.returncode != 0:
         raise ReleaseError(f"{' '.join(words)} failed:\n{ended.stdout[-3000:]}{ended.stderr[-5000:]}")
     return ended.stdout
