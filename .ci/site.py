@@ -245,11 +245,11 @@ def from_records(markdown: str) -> str:
     sys.path.insert(0, str(ROOT))
     for mark, function in _RECORDS.items():
         module, _, name = function.rpartition(".")
-        markdown = re.sub(
-            f"<!-- {mark} -->",
-            lambda found, module=module, name=name: getattr(import_module(module), name)(*found.groups()),
-            markdown,
-        )
+
+        def filled(found: re.Match[str], module: str = module, name: str = name) -> str:
+            return str(getattr(import_module(module), name)(*found.groups()))
+
+        markdown = re.sub(f"<!-- {mark} -->", filled, markdown)
     return markdown
 
 
@@ -271,7 +271,9 @@ def answer_table(command: str) -> str:
             return f"map of {text(kind.key)} to {text(kind.value)}"
         return {"long": "bigint", "integer": "int"}.get(str(kind.name), str(kind.name))
 
-    rows = [f"| `{field.name}` | {text(field.type)} |" for field in CALLS[command].output.fields]
+    output = CALLS[command].output
+    assert output is not None
+    rows = [f"| `{field.name}` | {text(field.type)} |" for field in output]
     return "\n".join(["| column | type |", "| --- | --- |", *rows])
 
 
