@@ -1,5 +1,5 @@
 """A Spark's handler, or its JVM, killed with SIGKILL at random moments of VACUUM, DROP FEATURE, the backfill of row
-tracking and RESTORE.
+tracking, RESTORE, and of what builds and drops key indexes.
 
 After each kill, the table has the rows of before or after, all its files are there, and the same statement run again
 does what it promises. How many rounds says :mod:`kills`.
@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from headwater.key_index.definition import indexes
+from headwater.key_index.segments import coverage
 from headwater.log.snapshot import Snapshot, load_snapshot
 from headwater.protocol.features import supported_features
 from headwater.stores import LocalStore, absolute_path
@@ -25,6 +27,8 @@ from support.sparks.running import Driver, Sparks
 
 Rows = list[tuple[int, int]]
 FILES = 24
+#: Some that the table has, and some that it has not.
+_KEYS = (1, 2, 5, 77, 1003, 1100, 9999)
 _SETTINGS = {
     "spark.databricks.delta.retentionDurationCheck.enabled": "false",
     "spark.databricks.delta.optimize.minFileSize": "1",
@@ -50,6 +54,11 @@ class Case:
     done: Callable[[Path, Snapshot], bool]
     rows_of: int | None = None
     already: str | None = None
+    prepared: str | None = None
+
+
+def _is_indexed(_: Path, snapshot: Snapshot) -> bool:
+    return any(coverage(snapshot, index).files == snapshot.num_files for index in indexes(snapshot.definition))
 
 
 CASES = {
@@ -62,6 +71,17 @@ CASES = {
     "backfill": Case(
         "ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')",
         lambda _, snapshot: None not in snapshot.files["base_row_id"].to_pylist(),
+    ),
+    "REFRESH INDEX": Case(
+        "REFRESH INDEX by_k ON {t}",
+        _is_indexed,
+        prepared="ALTER TABLE {t} SET TBLPROPERTIES ('headwater.index.by_k.columns' = 'k')",
+    ),
+    "DROP INDEX": Case(
+        "DROP INDEX by_k ON {t}",
+        lambda path, snapshot: not indexes(snapshot.definition),
+        already="HEADWATER_INDEX_NOT_FOUND",
+        prepared="CREATE INDEX by_k ON {t} (k)",
     ),
     "RESTORE": Case("RESTORE TABLE {t} TO VERSION AS OF 1", lambda _, snapshot: snapshot.num_files == FILES, rows_of=1),
 }
@@ -86,12 +106,18 @@ class Story:
         driver.rows(f"INSERT INTO {t} SELECT /*+ REPARTITION({FILES}) */ id, 1 FROM range(1000, {1000 + FILES * 20})")
         driver.rows(f"UPDATE {t} SET v = v + 1 WHERE k % 7 = 0")
         driver.rows(f"DELETE FROM {t} WHERE k % 11 = 0")
+        if self.case.prepared is not None:
+            driver.rows(self.case.prepared.replace("{t}", t))
         self.before = self.rows(driver, t)
         version = self.case.rows_of
         self.after = self.before if version is None else self.rows(driver, f"{t} VERSION AS OF {version}")
 
     def rows(self, driver: Driver, table: str) -> Rows:
-        return sorted((k, v) for k, v in driver.rows(f"SELECT k, v FROM {table}"))
+        found = sorted((k, v) for k, v in driver.rows(f"SELECT k, v FROM {table}"))
+        some = [(k, v) for k, v in found if k in _KEYS]
+        keys = ", ".join(map(str, _KEYS))
+        assert sorted((k, v) for k, v in driver.rows(f"SELECT k, v FROM {table} WHERE k IN ({keys})")) == some
+        return found
 
     def begin(self, driver: Driver) -> None:
         """The statement begins over a fresh copy."""

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from headwater.transaction import wait_for_maintenance
+from support.denying import not_to_be_written
+
 pytestmark = pytest.mark.spark
 
 BUILT = ["index", "files", "rows", "bytes"]
@@ -195,3 +198,22 @@ def test_tables_of_other_catalogs_keep_sparks_statements(spark, settings, fails)
         with fails("DELTA_ONLY_OPERATION", "SHOW INDEXES"):
             spark.sql("SHOW INDEXES ON derby.APP.t")
         spark.sql("DROP TABLE derby.APP.t")
+
+
+def test_without_rights_on_its_folder_an_index_is_not_built_and_all_else_works(spark, rows, path, fails):
+    folder = path / "_headwater" / "index"
+    folder.mkdir(parents=True, exist_ok=True)
+    with not_to_be_written(folder):
+        with fails("HEADWATER_INDEX_NOT_BUILT", "by_id", "REFRESH INDEX"):
+            spark.sql("CREATE INDEX by_id ON t (id)")
+        rows("INSERT INTO t (id, p) VALUES (100, 1)")
+        merge = "MERGE INTO t USING (SELECT 7L AS id UNION ALL SELECT 101L) s ON t.id = s.id "
+        assert rows(f"{merge} WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id, p) VALUES (s.id, 1)") == [
+            (2, 0, 1, 1)
+        ]
+        assert rows("SELECT id FROM t WHERE id IN (7, 100, 101) ORDER BY id") == [(100,), (101,)]
+        with fails("HEADWATER_INDEX_NOT_BUILT", "by_id"):
+            spark.sql("REFRESH INDEX by_id ON t")
+        wait_for_maintenance(60)
+    assert rows("REFRESH INDEX by_id ON t")[0][2] == 81
+    assert rows("SELECT id FROM t WHERE id IN (7, 100, 101) ORDER BY id") == [(100,), (101,)]

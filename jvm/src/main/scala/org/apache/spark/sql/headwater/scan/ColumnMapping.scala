@@ -30,8 +30,13 @@ class ColumnMapping(tableSchema: StructType, mode: String, nestedFilters: Boolea
     case _ => asked
   }
 
-  /** A pushed-down filter over physical names; None if a name is not found. */
+  /** A pushed-down filter over physical names; None if a name is not found, or if files are read by ids and it is one of a nested field. */
   def physical(filter: Filter): Option[Filter] = if (mode == "none") Some(filter) else rename(filter)
+
+  /** The ids of columns of files, by their physical name. */
+  def ids(physical: StructType): Map[String, Long] =
+    physical.filter(_.metadata.contains(ParquetUtils.FIELD_ID_METADATA_KEY))
+      .map(field => field.name -> field.metadata.getLong(ParquetUtils.FIELD_ID_METADATA_KEY)).toMap
 
   private def rename(filter: Filter): Option[Filter] = filter match {
     case And(l, r) => for (a <- rename(l); b <- rename(r)) yield And(a, b)
@@ -56,7 +61,7 @@ class ColumnMapping(tableSchema: StructType, mode: String, nestedFilters: Boolea
     import org.apache.spark.sql.connector.catalog.CatalogV2Implicits._
     // Spark quotes names in filters only if it also pushes down filters on nested fields.
     val parts = if (nestedFilters) parseColumnPath(name) else Seq(name)
-    follow(parts, tableSchema).map(_.quoted)
+    follow(parts, tableSchema).filter(_.size == 1 || mode != "id").map(_.quoted)
   }
 
   private def follow(parts: Seq[String], schema: StructType): Option[Seq[String]] = find(schema, parts.head).flatMap { field =>

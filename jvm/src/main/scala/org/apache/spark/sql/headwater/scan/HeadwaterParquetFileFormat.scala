@@ -136,6 +136,8 @@ class HeadwaterParquetFileFormat(
     // Of a column of row tracking, a file may hold some values only, so its statistics show nothing.
     val physicalFilters = ExactFilters.of(filters).filterNot(_.references.exists(name =>
       rowTracking.exists(_.names.exists(name.contains)))).flatMap(mapping.physical)
+    // By name, if files are read by ids.
+    val ids = if (mappingMode == "id") mapping.ids(physicalData) else Map.empty[String, Long]
     val batches = options.get(FileFormat.OPTION_RETURNING_BATCH).contains("true") &&
       session.sessionState.conf.parquetVectorizedReaderEnabled
     // A reader stores its schema in its configuration, so each needs one of its own. The first uses the original: copying takes time.
@@ -154,11 +156,13 @@ class HeadwaterParquetFileFormat(
 
     def reader(schema: StructType, pushed: Seq[Filter] = physicalFilters): PartitionedFile => Iterator[InternalRow] = {
       val besideNaN = FloatingBounds.beside(pushed)
-      if (besideNaN.size == pushed.size) opened(schema, pushed)
-      // Only the vectorized reader shows who wrote a file.
+      val check = FilterCheck(meetsNaN = besideNaN.size < pushed.size, if (pushed.isEmpty) Map.empty else ids)
+      val safe = if (check.ids.isEmpty) besideNaN else Nil
+      if (!check.meetsNaN && check.ids.isEmpty) opened(schema, pushed)
+      // Only the vectorized reader shows who wrote a file, and which columns it has.
       else if (!ParquetUtils.isBatchReadSupportedForSchema(session.sessionState.conf, StructType(schema ++ partitionSchema)))
-        opened(schema, besideNaN)
-      else new ReaderBesideNaN(opened(schema, pushed), opened(schema, besideNaN))
+        opened(schema, safe)
+      else new CheckedFiltersReader(opened(schema, pushed), opened(schema, safe), check)
     }
 
     /** A reader of a schema with the column for positions: adds positions itself ([[RowIndexBatches]]) where no row is skipped. */
