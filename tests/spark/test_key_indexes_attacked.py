@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -166,3 +167,27 @@ def test_the_files_of_an_index_go_with_it_whatever_ends_it(spark, rows, database
         spark.sql(text)
         assert rows("SHOW INDEXES ON t") == []
         assert not (folder / name).exists()
+
+
+@pytest.mark.soak  # a row has to come within a fraction of a second: of 30 rounds, about 8 went wrong
+def test_a_source_that_grows_meanwhile_is_read_at_one_version(spark, rows, database):
+    """A row that comes between the job that reads the keys and the join must not count as one without a match."""
+    spark.sql("CREATE TABLE t (k INT, v INT) USING delta")
+    for number in range(20):
+        spark.sql(f"INSERT INTO t SELECT id, 0 FROM range({number * 50}, {number * 50 + 50}, 1, 1)")
+    spark.sql("CREATE INDEX by_k ON t (k)")
+    merge = "MERGE INTO t USING s ON t.k = s.k WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *"
+    for number in range(30):
+        spark.sql("CREATE OR REPLACE TABLE s (k INT, v INT) USING delta")
+        spark.sql(f"INSERT INTO s SELECT {number % 20 * 50 + 1}, 1")
+
+        def grow(number: int = number) -> None:
+            time.sleep(0.04 * (number % 20))
+            spark.newSession().sql(f"INSERT INTO {database}.s VALUES ({(number + 7) % 20 * 50 + 3}, 2)")
+
+        growing = threading.Thread(target=grow)
+        growing.start()
+        counted = rows(merge)
+        growing.join()
+        assert counted in ([(1, 1, 0, 0)], [(2, 2, 0, 0)])
+    assert rows("SELECT count(*), count(DISTINCT k) FROM t") == [(1000, 1000)]

@@ -26,7 +26,7 @@ from headwater.statements.dml.request import DmlRequest
 from headwater.statements.files.distribution import Gathering, gathering
 from headwater.statements.files.judging import Judging, Violations
 from headwater.statements.files.rows import Target
-from headwater.statements.reads.loading import check_same_columns
+from headwater.statements.reads.loading import check_same_columns, pinned_version
 from headwater.statements.running.committing import skip_if_done, transaction
 from headwater.statements.running.opening import open_same
 from headwater.statements.running.rerunning import run_again_after_losses, run_again_after_lost_rows
@@ -90,7 +90,8 @@ class Attempt:
 
 
 def begin(request: DmlRequest, statement: Statement) -> Attempt:
-    """An attempt on the newest snapshot.
+    """An attempt on the newest snapshot. From here on, the statement sees the target at this version, also where its
+    source or a subquery reads it; and each other table at one version, however many jobs read it.
 
     :raises HeadwaterError: those of opening a table; ``DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS``;
         ``DELTA_UNSUPPORTED_FEATURES_FOR_WRITE``; ``DELTA_CANNOT_MODIFY_APPEND_ONLY``.
@@ -103,6 +104,7 @@ def begin(request: DmlRequest, statement: Statement) -> Attempt:
     wanted = parse_schema(request.message.table_schema)
     if wanted != analysed:
         txn.redefine(evolved(snapshot.definition, _with_newer(wanted, analysed, snapshot.schema)))
+    statement.pin(request.message.target, pinned_version(snapshot))
     return Attempt(request, statement, snapshot, txn, started)
 
 

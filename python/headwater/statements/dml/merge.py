@@ -57,7 +57,7 @@ from headwater.statements.dml.outcome import (
 )
 from headwater.statements.dml.request import Clause, DmlRequest, Key
 from headwater.statements.dml.rewrite import Output, Rewrite, compose_rewrite
-from headwater.statements.dml.scan import Scan, note_predicates, pin_version, scan_files, total_bytes
+from headwater.statements.dml.scan import Scan, note_predicates, scan_files, total_bytes
 from headwater.statements.dml.source_keys import SourceKeys, read_source_keys, source_keys_without_jobs, usable
 from headwater.statements.dml.strategy import SMALL_SOURCE_BYTES, Facts, Inserts, Needed, Strategy, choose
 from headwater.statements.dml.update import check_identity_unassigned
@@ -218,8 +218,6 @@ def _plan(attempt: Attempt, *, runs_jobs: bool = True) -> _Plan:
     identities = generated_identities(attempt)
     facts = _facts(attempt, files, fills_identities=bool(identities))
     choice = choose(facts)
-    if isinstance(choice, Needed) or choice.caches_source:
-        pin_version(attempt)
     while isinstance(choice, Needed):
         if choice is Needed.SOURCE_KEYS:
             keys = _read_keys(statement, request.message.source, request.keys, runs_jobs)

@@ -35,7 +35,7 @@ from headwater.statements.dml.key_reads import exact_keys, key_reads, noting
 from headwater.statements.dml.outcome import Effect, replace_rows, run_job
 from headwater.statements.dml.request import DmlRequest
 from headwater.statements.dml.rewrite import Output, compose_rewrite
-from headwater.statements.dml.scan import pin_version, scan_files, total_bytes
+from headwater.statements.dml.scan import scan_files, total_bytes
 from headwater.statements.dml.source_keys import SourceKeys, read_source_keys, usable
 from headwater.statements.dml.strategy import JOIN, ONE_TASK, SMALL_TARGET_BYTES
 from headwater.statements.files.rows import SMALL_JOB_BYTES
@@ -168,7 +168,6 @@ def _replace(attempt: Attempt, asked: ReplaceRequest) -> CommitAnswer:
         return CommitAnswer(version=attempt.snapshot.version, skipped=True)
     check_appends_only(attempt)
     assert request.message.source is not None
-    pin_version(attempt)
     files = _files(attempt, None)
     # A source is read for its keys, for the join and for the inserts. It must have the same rows each time.
     is_cached = files.num_rows > 0 and not (request.message.source_is_scan and request.message.source_deterministic)

@@ -53,8 +53,7 @@ def scan_files(
     values_prune: bool = False,
     only: Mapping[str, BitMap64] | None = None,
 ) -> Scan:
-    """A scan of some of the snapshot's files. From here on the statement sees the target at the snapshot's version,
-    also where its source or a subquery reads it.
+    """A scan of some of the snapshot's files.
 
     :param gone: as of :func:`~headwater.statements.files.file_lists.file_list`, like ``only``.
     :param every_row: whether all columns of all rows are needed, so that late materialization does not pay.
@@ -84,14 +83,6 @@ def scan_files(
 def _row_tracking_columns(attempt: Attempt) -> list[str]:
     names = attempt.request.names
     return [] if attempt.hidden_columns is None else [names.row_id, names.row_commit_version]
-
-
-def pin_version(attempt: Attempt) -> None:
-    """Let the statement see the target at the snapshot's version wherever its source or a subquery reads it.
-
-    A scan does the same; this is for a statement that looks at its source before.
-    """
-    attempt.statement.pin(attempt.request.message.target, pinned_version(attempt.snapshot))
 
 
 def _late_columns(attempt: Attempt, files: pa.Table, only: Mapping[str, BitMap64]) -> list[str]:

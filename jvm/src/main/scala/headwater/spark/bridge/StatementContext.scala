@@ -43,6 +43,7 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
   private val numbers = mutable.HashMap.empty[Expression, Int]
   private val composed = mutable.HashSet.empty[String]
   private val pinned = mutable.HashMap.empty[String, TableState]
+  private var versions = Option.empty[PinSnapshots.Versions]
   private var matched = new PositionSet
   private var keys: Option[KeySetAccumulator] = None
   private val kept = mutable.ArrayBuffer.empty[MaterializedRows]
@@ -262,7 +263,7 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
   private def unlessCancelled[T](purpose: String)(work: => T): T = {
     if (refusesMore) throw new InterruptedException("the statement was cancelled")
     showText()
-    try JobProperties.describing(session.sparkContext, purpose)(work)
+    try JobProperties.describing(session.sparkContext, purpose)(PinSnapshots.sharing(versions)(work))
     catch { case e: Throwable if StatementContext.isInterruption(e) => cancel(); throw e }
   }
 
@@ -386,10 +387,14 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
       wanted.rowTrackingColumns))
   }
 
-  /** From here on, the statement reads the table of a relation at a [[PinnedVersion]] wherever it does. */
+  /**
+   * From here on, the statement reads the table of a relation at a [[PinnedVersion]] wherever it does, and each other table at the version
+   * that the first of its queries finds.
+   */
   def pin(plan: Int, version: String): Unit = {
     val path = index(plan).path
     pinned(path) = TableState.of(path, Json.read[PinnedVersion](version))
+    versions = Some(PinSnapshots.newVersions())
   }
 
   /** [[MatchingPartitions]] for a [[PartitionsQuestion]]: in which partitions a condition is true. */

@@ -53,7 +53,24 @@ object PinSnapshots {
     SparkInternals.transaction(session).filter(SparkInternals.transaction(index.session).contains)
 
   // Spark optimizes subqueries separately from the query around them, one after the other, on one thread and with one planning tracker.
-  private val states = Collections.synchronizedMap(new WeakHashMap[QueryPlanningTracker, mutable.Map[RefreshTableRequest, TableState]]())
+  private val states = Collections.synchronizedMap(new WeakHashMap[QueryPlanningTracker, Versions]())
+
+  /** The versions that queries read of tables. */
+  type Versions = mutable.Map[RefreshTableRequest, TableState]
+  def newVersions(): Versions = mutable.HashMap.empty
+
+  private val shared = new ThreadLocal[Option[Versions]] { override def initialValue(): Option[Versions] = None }
+
+  /**
+   * The queries of `work` read each table at the version that is known, or that the first of them finds. A query of rows that Spark has
+   * cached finds none: those after it read these rows, too.
+   */
+  def sharing[T](versions: Option[Versions])(work: => T): T = {
+    val before = shared.get
+    shared.set(versions)
+    try work
+    finally shared.set(before)
+  }
 
   /** Pins live relations to the states that are known for them. */
   def pin(
@@ -103,8 +120,8 @@ object PinSnapshots {
     }
   }
 
-  private def ofThisQuery(): mutable.Map[RefreshTableRequest, TableState] = QueryPlanningTracker.get match {
-    case Some(query) => states.computeIfAbsent(query, _ => mutable.HashMap.empty)
-    case None => mutable.HashMap.empty
-  }
+  private def ofThisQuery(): Versions = shared.get.getOrElse(QueryPlanningTracker.get match {
+    case Some(query) => states.computeIfAbsent(query, _ => newVersions())
+    case None => newVersions()
+  })
 }
