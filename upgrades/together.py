@@ -7,6 +7,7 @@ that loses a race with a conflict is run again, as its user would.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -108,7 +109,8 @@ def _transfer(at: At, side: int) -> None:
         at.sql("UPDATE delta.`{at}/b` SET n = n + 1 WHERE id = {side}", side=side)
         at.sql("COMMIT")
     except Exception:
-        at.sql("ROLLBACK")
+        with suppress(Exception):  # a COMMIT that lost has ended the transaction
+            at.sql("ROLLBACK")
         raise
 
 

@@ -36,6 +36,12 @@ def test_avro(tmp_path: Path) -> None:
         assert driver.rows(copy) == [[3, 3, 0]]
         found = driver.rows(f"SELECT * FROM delta.`{tmp_path}/d` ORDER BY id")
         assert found == [[1, "a", None], [2, None, 5], [3, "c", None]]
+        # A damaged one may be skipped; one with another name is read, whatever the options say.
+        (tmp_path / "differing" / "4.avro").write_bytes(b"nothing")
+        (tmp_path / "differing" / "2.avro").rename(tmp_path / "differing" / "2.dat")
+        driver.rows(f"DELETE FROM delta.`{tmp_path}/d`")
+        options = "FORMAT_OPTIONS ('ignoreCorruptFiles' = 'true', 'ignoreExtension' = 'false')"
+        assert driver.rows(f"{copy} {options} COPY_OPTIONS ('force' = 'true')") == [[3, 3, 1]]
     finally:
         sparks.stop()
 

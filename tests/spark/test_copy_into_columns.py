@@ -442,3 +442,76 @@ def test_files_that_lack_different_defaults_are_written_together(spark, database
     assert rows("SELECT * FROM t ORDER BY k") == [
         (k, *(10 if k >> n & 1 else n for n in range(3))) for k in range(8)
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("merges", ["true", "false"])
+def test_new_nested_fields_of_files_that_are_read_apart_are_matched_by_name(spark, database, landing, rows, merges):
+    """In maps, arrays and structs, whatever their order; a field that a file lacks is null."""
+    nested = "m MAP<STRING, STRUCT<x: INT>>, a ARRAY<STRUCT<x: INT>>, s STRUCT<x: INT>"
+    spark.sql(
+        f"CREATE TABLE t (id BIGINT, d INT DEFAULT 7, {nested}) USING delta "
+        "TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
+    )
+    value = "map('k', {0}) AS m, array({0}) AS a, {0} AS s, {1} AS new"
+    one, two, three = "struct(1 AS x, 2 AS p)", "struct(10 AS x, 20L AS q, 30 AS p)", "struct(100 AS x)"
+    parquet(spark, landing, "1.parquet", f"SELECT 1 AS id, 5 AS d, {value.format(one, 'struct(1 AS u, 2L AS v)')}")
+    parquet(spark, landing, "2.parquet", f"SELECT 2L AS id, {value.format(two, 'struct(3 AS v)')}")
+    parquet(spark, landing, "3.parquet", f"SELECT 3 AS id, 6 AS d, {value.format(three, 'struct(4 AS u)')}")
+    copy = (
+        f"COPY INTO t FROM '{landing}' FILEFORMAT = PARQUET FORMAT_OPTIONS ('mergeSchema' = '{merges}') "
+        "COPY_OPTIONS ('mergeSchema' = 'true', 'force' = 'true')"
+    )
+    expected = [{"x": 1, "p": 2, "q": None}, {"x": 10, "p": 30, "q": 20}, {"x": 100, "p": None, "q": None}]
+    new = [{"u": 1, "v": 2}, {"u": None, "v": 3}, {"u": 4, "v": None}]
+    assert spark.sql(copy.replace(" COPY_OPTIONS", " VALIDATE ALL COPY_OPTIONS")).count() == 3
+    assert loaded(spark, copy) == [3, 0]
+    shown = [row.asDict(True) for row in spark.sql("SELECT * FROM t ORDER BY id").collect()]
+    assert [row["d"] for row in shown] == [5, 7, 6]
+    assert [row["s"] for row in shown] == [row["m"]["k"] for row in shown] == [row["a"][0] for row in shown] == expected
+    assert [row["new"] for row in shown] == new
+    if merges == "false":  # one file's types are those of all that a SELECT sees
+        return
+    selected = copy.replace(f"FROM '{landing}'", f"FROM (SELECT id + 10 AS id, m, new FROM '{landing}')")
+    spark.sql("TRUNCATE TABLE t")
+    assert loaded(spark, selected) == [3, 0]
+    shown = [row.asDict(True) for row in spark.sql("SELECT * FROM t ORDER BY id").collect()]
+    assert [row["m"]["k"] for row in shown] == expected
+    assert [row["new"] for row in shown] == new
+
+
+def test_a_type_that_becomes_wider_must_hold_the_values_of_all_files(spark, database, landing, rows, fails):
+    widens = "USING delta TBLPROPERTIES ('delta.enableTypeWidening' = 'true')"
+    spark.sql(f"CREATE TABLE t (id INT, v INT) {widens}")
+    parquet(spark, landing, "1.parquet", "SELECT 1 AS id, CAST(12345678901234.12345 AS DECIMAL(20, 5)) AS v")
+    parquet(spark, landing, "2.parquet", "SELECT 2 AS id, 0.5D AS v")
+    copy = f"COPY INTO t FROM '{landing}' FILEFORMAT = PARQUET COPY_OPTIONS ('mergeSchema' = 'true')"
+    with fails("HEADWATER_COPY_TYPES_DIFFER", "v", "decimal(20,5)", "double"):
+        spark.sql(copy)
+    (landing / "2.parquet").unlink()
+    parquet(spark, landing, "3.parquet", "SELECT 3L AS id, 5 AS v")
+    assert loaded(spark, copy) == [2, 0]
+    assert [str(row[1]) for row in rows("SELECT id, v FROM t ORDER BY id")] == ["12345678901234.12345", "5.00000"]
+    assert spark.table("t").schema["id"].dataType.simpleString() == "bigint"
+
+
+def test_values_of_orc_files_keep_their_width(spark, database, landing, rows):
+    spark.sql("CREATE TABLE t (id INT, v BIGINT) USING delta")
+    orc.write_table(pa.table({"id": pa.array([1], pa.int32()), "v": pa.array([5], pa.int32())}), landing / "1.orc")
+    orc.write_table(pa.table({"id": pa.array([2], pa.int32()), "v": [3_000_000_000]}), landing / "2.orc")
+    assert loaded(spark, f"COPY INTO t FROM '{landing}' FILEFORMAT = ORC FORMAT_OPTIONS ('mergeSchema' = 'false')") == [
+        2,
+        0,
+    ]
+    assert rows("SELECT * FROM t ORDER BY id") == [(1, 5), (2, 3_000_000_000)]
+
+
+@pytest.mark.parametrize("form", ["json", "parquet"])
+def test_names_that_differ_in_case_between_files(spark, database, landing, rows, form):
+    spark.sql("CREATE TABLE t (id BIGINT, new BIGINT) USING delta")
+    for number, name in enumerate(("id", "ID", "Id")):
+        spark.sql(f"SELECT {number} AS `{name}`, {number} AS New").coalesce(1).write.format(form).save(
+            f"{landing}/{name}{number}"
+        )
+    copy = f"COPY INTO t FROM '{landing}' FILEFORMAT = {form} PATTERN = '*/part-*'"
+    assert loaded(spark, copy) == [3, 0]
+    assert rows("SELECT * FROM t ORDER BY id") == [(n, n) for n in range(3)]

@@ -47,6 +47,9 @@ class RecordingStatement(Statement):
     def hadoop(self):
         return None
 
+    def pin(self, plan, version):
+        pass
+
     def write(self, specification):
         self.specifications.append(json.loads(msgspec.json.encode(specification)))
         return msgspec.convert(self.written.pop(0) if self.written else [], list[WrittenFile])

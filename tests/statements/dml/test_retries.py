@@ -146,7 +146,7 @@ def test_the_version_of_the_analysis_is_opened_once(tmp_path, monkeypatch):
 
     monkeypatch.setattr(CACHE, "get", counted)
     message = SimpleNamespace(
-        table=path, table_id=first.metadata.id, version=0, table_schema=first.metadata.schema_string
+        table=path, table_id=first.metadata.id, version=0, table_schema=first.metadata.schema_string, target=0
     )
     begun = attempt.begin(SimpleNamespace(message=message), RecordingStatement())  # type: ignore[arg-type]
     assert begun.snapshot.version == 1

@@ -78,6 +78,7 @@ class Placement(Answer, kw_only=True):
     """Adds a plan's rows as rows of a version of a table: cast and completed as those of a write that appends. The
     answer is a plan.
 
+    :param schema: the columns that the rows count as having, which are cast or null where the plan has others.
     :param by_name: whether columns are matched by name, not by position.
     :param options: of the write.
     """
@@ -85,5 +86,6 @@ class Placement(Answer, kw_only=True):
     plan: Int
     table: str
     version: int
+    schema: str
     by_name: bool
     options: dict[str, str]

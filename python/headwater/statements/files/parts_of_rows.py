@@ -1,6 +1,6 @@
 """Rows in parts, each of which brings other columns of the table: one write as far as anybody can see.
 
-Owns what the parts have in common: the types of their columns, the numbers of identity columns, metrics. Promises:
+Owns what the parts have in common: the numbers of identity columns, metrics. Promises:
 
 1. What a part lacks is computed for it as for a write of that part alone (:mod:`.rows`).
 2. No number of an identity column is given twice.
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from headwater.bridge.statement import Statement
 from headwater.definition.changes import numbered
-from headwater.protocol.types import StructType, parse_schema
+from headwater.protocol.types import StructField, StructType, parse_schema
 from headwater.sql.composing import STAR, Alias, Relation, call, select
 from headwater.statements.files.identities import after_rows
 from headwater.statements.files.rows import Target, Written, check_rows, write_rows
@@ -24,40 +24,34 @@ class RowsPart(NamedTuple):
     """A plan with rows of the table.
 
     :param provided: the table's columns that the plan has.
-    :param has_more: whether it has others, which are not written.
     """
 
     plan: int
     provided: Sequence[str]
-    has_more: bool = False
 
 
 def parts_of(statement: Statement, plans: Sequence[int]) -> tuple[list[RowsPart], StructType]:
-    """The rows of plans as parts in which a column has one type, and all of their columns. Plans with the same columns
-    are one part.
+    """The rows of plans, in which a column has one type; and all of their columns. Plans with the same columns are one
+    part.
     """
-    if not plans:
-        return [], StructType(())
-    found = [parse_schema(statement.plan_schema(plan)) for plan in plans]
-    if len(plans) == 1:
-        return [RowsPart(plans[0], found[0].names)], found[0]
-    whole = statement.add_sources(plans)
-    # Of a union with all of them, of which no row is read, the rows of each get the types.
-    typed = statement.add_selection("SELECT * LIMIT 0", whole)
-    alike: dict[frozenset[str], list[int]] = {}
-    for plan, columns in zip(plans, found, strict=True):
-        alike.setdefault(frozenset(columns.names), []).append(plan)
+    alike: dict[tuple[str, ...], list[int]] = {}
+    columns: dict[str, StructField] = {}
+    for plan in plans:
+        schema = parse_schema(statement.plan_schema(plan))
+        alike.setdefault(tuple(schema.names), []).append(plan)
+        for column in schema:
+            columns.setdefault(column.name.lower(), column)
     parts = [
-        RowsPart(statement.add_sources([typed, *some]), sorted(names), has_more=True) for names, some in alike.items()
+        RowsPart(some[0] if len(some) == 1 else statement.add_sources(some), names) for names, some in alike.items()
     ]
-    return parts, parse_schema(statement.plan_schema(whole))
+    return parts, StructType(tuple(columns.values()))
 
 
 def write_parts(statement: Statement, target: Target, parts: Sequence[RowsPart], options: Options) -> Written:
     """Write the rows of all parts, as :func:`.rows.write_rows` does those of a plan."""
     all_written = Written()
     for part in parts:
-        written = write_rows(statement, target, part.plan, part.provided, options, has_more=part.has_more)
+        written = write_rows(statement, target, part.plan, part.provided, options)
         if written.schema is not None:
             target = _numbered(target, written.schema)
         all_written.add(written)
@@ -81,9 +75,7 @@ def check_parts(
     rows: list[dict[str, Any]] = []
     for number, part in enumerate(parts, 1):
         plan = part.plan if checked is None else statement.add_selection(f"SELECT * LIMIT {checked}", part.plan)
-        rows += check_rows(
-            statement, target, plan, part.provided, options, max(0, shown - len(rows)), has_more=part.has_more
-        )
+        rows += check_rows(statement, target, plan, part.provided, options, max(0, shown - len(rows)))
         if number == len(parts):
             break
         count = int(

@@ -243,13 +243,10 @@ def check_rows(
     provided: Sequence[str],
     options: Options,
     most: int,
-    *,
-    has_more: bool = False,
 ) -> list[dict[str, Any]]:
     """Compute and check a plan's rows as :func:`write_rows` does, and write nothing.
 
     :param most: how many of them, as they would be stored, are returned.
-    :param has_more: as of :func:`write_rows`.
     """
     check_writable(target.schema)
     identities = identities_to_give(target.schema, provided)
@@ -260,7 +257,7 @@ def check_rows(
         identities=identities,
         extra_checks=(),
         fails=fail_checks(target.definition),
-        has_more=has_more,
+        has_more=False,
         statement=statement,
         gathered=None,
         judging=Judging.of(target.definition),
@@ -346,8 +343,7 @@ def _query(
     failing = check_conditions(fails, target, of_table)
     is_checked = bool(holding or failing or judging)
     stored = [f for f in schema if not is_void(f)]
-    # An expression that names a computed column must not find one of the plan that is not written.
-    rows: Rows = select(*map(Column, provided), rows=plan) if has_more else plan
+    rows: Rows = plan
     otherwise = columns_stored_otherwise(target.definition)
     in_files = otherwise if target.definition.has_partition_columns_in_files else []
     if not (computed or ids or is_checked or has_more or in_files) and [f.name for f in stored] == list(provided):

@@ -42,6 +42,7 @@ from headwater.protocol.types import (
     PrimitiveType,
     StructField,
     StructType,
+    parse_schema,
     schema_string,
 )
 from headwater.schema import visible
@@ -55,7 +56,9 @@ from headwater.statements.running.opening import Options, open_snapshot
 from headwater.statements.running.rerunning import RETRIED, run_again_after_losses
 from headwater.statements.writes import copy_state
 from headwater.statements.writes.copy_state import CopyState, entries_of, state_of
+from headwater.statements.writes.evolving import may_evolve, widens
 from headwater.statements.writes.insert import evolve_metadata
+from headwater.statements.writes.source_columns import merged_columns
 from headwater.statements.writes.source_files import Asked, Source, SourceFile, find_files, plain_path, total_size
 from headwater.statements.writes.source_rows import SourceRows
 from headwater.transaction import Transaction
@@ -238,11 +241,15 @@ class _Copying:
             listing.source.folder,
             listing.new,
         )
-        groups = [self._placed(plans, snapshot) for plans in rows.plans()]
+        plans = rows.plans()
+        found = [parse_schema(statement.plan_schema(plan)) for plan in plans]
+        evolves = may_evolve(Options(self._placing), statement)
+        merged = merged_columns(found, snapshot.schema, widens=evolves and widens(snapshot))
+        placed = [self._placed(plan, own, merged, snapshot) for plan, own in zip(plans, found, strict=True)]
         if given.select is not None and given.select.upper().count("SELECT") > 1:
             # A subquery may read this table, at whatever version is the newest when it runs.
             txn.read_whole_table()
-        parts, columns = parts_of(statement, groups)
+        parts, columns = parts_of(statement, placed)
         if parts:
             evolve_metadata(txn, snapshot, columns, Options(self._placing), statement, overwrites_schema=False)
         return _Found(txn, Target(snapshot.table_path, txn.definition), parts)
@@ -252,19 +259,25 @@ class _Copying:
         """What the options of a writer say of the table's columns."""
         return {} if self._merges is None else {"mergeSchema": str(self._merges).lower()}
 
-    def _placed(self, plans: Sequence[int], snapshot: Snapshot) -> int:
-        """The plan whose rows are those of plans with the columns of the table."""
+    def _placed(self, plan: int, own: StructType, merged: StructType, snapshot: Snapshot) -> int:
+        """The plan with the columns of the table, and with the new ones that other plans bring.
+
+        :param own: its columns; ``merged``: those of all plans.
+        """
         given = self._request.arguments
         by_name = not (given.select is not None and given.by_position)
-
-        def placed(plan: int) -> int:
-            placement = Placement(
-                plan=plan, table=snapshot.table_path, version=snapshot.version, by_name=by_name, options=self._placing
-            )
-            return self._statement.add_placement(placement)
-
-        one, *more = map(placed, plans)
-        return placed(self._statement.add_sources([one, *more])) if more else one
+        brings = [
+            field for field in merged if own.find(field.name) is not None or snapshot.schema.find(field.name) is None
+        ]
+        placement = Placement(
+            plan=plan,
+            table=snapshot.table_path,
+            version=snapshot.version,
+            schema=schema_string(StructType(tuple(brings))),
+            by_name=by_name,
+            options=self._placing,
+        )
+        return self._statement.add_placement(placement)
 
     def _notes_damaged(self, error: Exception, listing: _Listing) -> bool:
         """Whether an error is about a file that is damaged, and that the statement goes on without."""

@@ -5,7 +5,8 @@ columns that the table does not have. Promises:
 
 1. A column or nested field that the table has is read with its type, whatever was inferred for it.
 2. In formats that name the fields of each row, columns that were not found are read too: a row without fields is a row.
-3. The value of a folder's name is read with its column's type, never as what all values seen at once look like.
+3. Of a column that several files have, rows get one type, and nested fields are matched by name.
+4. The value of a folder's name is read with its column's type, never as what all values seen at once look like.
 """
 
 from __future__ import annotations
@@ -14,16 +15,19 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from itertools import chain
 
+from headwater.basics.errors import HeadwaterError
 from headwater.protocol.column_metadata import CURRENT_DEFAULT
-from headwater.protocol.columns import map_fields
+from headwater.protocol.columns import Path, format_name, map_fields
 from headwater.protocol.partition_paths import values_of_directory
 from headwater.protocol.types import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType, as_nullable
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import identity_columns
+from headwater.schema.widening import can_widen
 from headwater.statements.writes.source_files import SourceFile
 
-_STRING = PrimitiveType("string")
+_STRING, _VOID = PrimitiveType("string"), PrimitiveType("void")
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
@@ -175,3 +179,63 @@ def _type_in(found: DataType, wanted: DataType) -> DataType:
                 value = _type_in(inner.type, value)
             return MapType(wanted.key, value)
     return wanted
+
+
+# -- Columns of several files ------------------------------------------------------------------------------------------
+
+
+def merged_columns(found: Sequence[StructType], table: StructType, *, widens: bool) -> StructType:
+    """The columns of files that are read apart. Each, and each nested field, has a type to which the others widen.
+
+    Values of a column that the table has are cast to its type, so any will do.
+
+    :param widens: whether the table's columns take wider types. Then one must be wider than the others that do.
+    :raises HeadwaterError: ``HEADWATER_COPY_TYPES_DIFFER``.
+    """
+    if len(found) == 1:
+        return found[0]
+    return _merged_structs(found, table, (), widens)
+
+
+def is_flat(kind: DataType) -> bool:
+    """Whether a type has no other within."""
+    return not isinstance(kind, StructType | ArrayType | MapType)
+
+
+def _merged_structs(found: Sequence[StructType], table: StructType, above: Path, widens: bool) -> StructType:
+    fields: dict[str, list[StructField]] = {}
+    for each in chain.from_iterable(found):
+        fields.setdefault(each.name.lower(), []).append(each)
+    merged = []
+    for alike in fields.values():
+        name, known = alike[0].name, table.find(alike[0].name)
+        kinds = [field.type for field in alike]
+        kind = _merged_types(kinds, None if known is None else known.type, (*above, name), widens)
+        merged.append(StructField(name, kind))
+    return StructType(tuple(merged))
+
+
+def _merged_types(kinds: Sequence[DataType], known: DataType | None, path: Path, widens: bool) -> DataType:
+    """:param known: the type in the table."""
+    structs = [kind for kind in kinds if isinstance(kind, StructType)]
+    arrays = [kind for kind in kinds if isinstance(kind, ArrayType)]
+    maps = [kind for kind in kinds if isinstance(kind, MapType)]
+    if len(structs) == len(kinds):
+        return _merged_structs(structs, known if isinstance(known, StructType) else StructType(()), path, widens)
+    if len(arrays) == len(kinds):
+        of_table = known.element if isinstance(known, ArrayType) else None
+        return ArrayType(_merged_types([kind.element for kind in arrays], of_table, (*path, "element"), widens))
+    if len(maps) == len(kinds):
+        key, value = (known.key, known.value) if isinstance(known, MapType) else (None, None)
+        return MapType(
+            _merged_types([kind.key for kind in maps], key, (*path, "key"), widens),
+            _merged_types([kind.value for kind in maps], value, (*path, "value"), widens),
+        )
+    some = list(dict.fromkeys(kind for kind in kinds if kind != _VOID)) or [_VOID]
+    if known is not None:
+        some = [kind for kind in some if widens and can_widen(known, kind)] or some[:1]
+    for wide in some:
+        if all(kind == wide or can_widen(kind, wide) for kind in some):
+            return wide
+    types = ", ".join(kind.sql() for kind in some)
+    raise HeadwaterError("HEADWATER_COPY_TYPES_DIFFER", {"column": format_name(path), "types": types})

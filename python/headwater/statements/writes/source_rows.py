@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from typing import NamedTuple
 
 from msgspec import structs
@@ -21,19 +20,20 @@ from msgspec import structs
 from headwater.basics.errors import HeadwaterError, illegal_option
 from headwater.bridge.messages.load import CopyArguments, SourceFiles
 from headwater.bridge.statement import Statement
-from headwater.protocol.columns import Path, all_fields, find_path, format_name
+from headwater.protocol.columns import format_name
 from headwater.protocol.partition_paths import values_of_directory
-from headwater.protocol.types import DataType, StructField, StructType, parse_schema, schema_string
+from headwater.protocol.types import StructField, StructType, parse_schema, schema_string
 from headwater.schema import visible
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import identity_columns
-from headwater.schema.widening import can_widen
 from headwater.statements.running.opening import Options
 from headwater.statements.writes.source_columns import (
     FolderGroup,
     by_folders,
     computed_columns,
     folder_columns,
+    is_flat,
+    merged_columns,
     of_lines,
     of_rows,
     values_of_folders,
@@ -45,10 +45,8 @@ from headwater.statements.writes.source_parts import computed_in_files, finds_al
 _OF_TEXT = ("csv", "json", "xml")
 #: Formats whose rows name their fields.
 _OF_ROWS = ("json", "xml")
-#: Formats whose files each have their own columns, which Spark's reader merges if it is asked to.
-_MERGED = ("parquet", "orc")
-#: Spark's error if files have a column with types that its reader does not merge.
-_NOT_MERGED = "CANNOT_MERGE_SCHEMAS"
+#: Spark's errors if files have a column with types that its reader does not merge, or names that differ in case alone.
+_NOT_MERGED = ("CANNOT_MERGE_SCHEMAS", "COLUMN_ALREADY_EXISTS")
 #: What the list of files has done with already, or what could leave out a file that then counts as loaded.
 _OWN_OPTIONS = ("pathglobfilter", "modifiedafter", "modifiedbefore", "ignorecorruptfiles", "ignoremissingfiles",
                 "recursivefilelookup", "path", "paths", "basepath", "__globpaths__")  # fmt: skip
@@ -86,23 +84,15 @@ class SourceRows:
     folder: str
     files: Sequence[SourceFile]
 
-    def plans(self) -> list[list[int]]:
-        """The plans that read the files. The plans of one list have the same computed columns of the table."""
+    def plans(self) -> list[int]:
+        """The plans that read the files. The files of a plan have the same computed columns of the table."""
         self.statement.step("find the columns of the files")
-        parts = self._parts()
         if self.arguments.select is not None:
-            self._check_types(parts)
-            # Of the types of a column in a union, Spark takes the wider one.
-            found = [plan for part in parts for plan in self._read(part)]
+            found = [plan for part in self._with_one_type(self._parts()) for plan in self._read(part)]
             if not found:
                 return []
-            return [[self._selected(found[0] if len(found) == 1 else self.statement.add_sources(found))]]
-        divided = [each for part in parts for each in self._divided(part)]
-        self._check_types([part for _, part in divided])
-        groups: dict[frozenset[str], list[int]] = {}
-        for computed, part in divided:
-            groups.setdefault(computed, []).extend(self._read(part))
-        return [plans for plans in groups.values() if plans]
+            return [self._selected(found[0] if len(found) == 1 else self.statement.add_sources(found))]
+        return [plan for part in self._parts() for some in self._divided(part) for plan in self._read(some)]
 
     @cached_property
     def reader(self) -> Options:
@@ -119,8 +109,13 @@ class SourceRows:
             defaults["mode"] = "FAILFAST"
         if self.format == "csv" and asked.flag("header") and "enforceschema" not in asked:
             defaults["enforceSchema"] = "false"
-        if self.format in _MERGED and "mergeschema" not in asked:
+        if self.format == "orc" or self.format == "parquet" and "mergeschema" not in asked:
+            # ORC's reader makes a null of a value that does not fit the type in the file whose columns are taken.
+            options = {name: value for name, value in options.items() if name.lower() != "mergeschema"}
             defaults["mergeSchema"] = "true"
+        if self.format == "avro":
+            options = {name: value for name, value in options.items() if name.lower() != "ignoreextension"}
+            defaults["ignoreExtension"] = "true"  # else its reader leaves out files with other names
         if self._by_rows and "samplingratio" in asked and self._computed:
             defaults["samplingRatio"] = "1.0"  # only what all rows say tells whether a default applies
             options = {name: value for name, value in options.items() if name.lower() != "samplingratio"}
@@ -154,7 +149,7 @@ class SourceRows:
             try:
                 return [self._found(files)]
             except Exception as error:
-                if len(files) == 1 or not self.statement.names_condition(error, _NOT_MERGED):
+                if len(files) == 1 or not any(self.statement.names_condition(error, each) for each in _NOT_MERGED):
                     raise
             half = len(files) // 2
             return [*parted(files[:half]), *parted(files[half:])]
@@ -176,34 +171,29 @@ class SourceRows:
         found = parse_schema(self.statement.plan_schema(plan))
         return Part(files, plan, found, self._columns(found))
 
-    def _check_types(self, parts: Sequence[Part]) -> None:
-        """Check that each column and nested field has a type that its others widen to, or gets the type that it has in
-        the table.
+    def _with_one_type(self, parts: Sequence[Part]) -> list[Part]:
+        """Parts whose rows can come together: arrays, maps and structs have one type. Of the types of other columns,
+        Spark takes the wider one.
 
         :raises HeadwaterError: ``HEADWATER_COPY_TYPES_DIFFER``.
         """
-        is_placed = self.arguments.select is None
-        types: dict[Path, list[DataType]] = {}
-        names: dict[Path, Path] = {}
-        for path, field in chain.from_iterable(all_fields(part.found) for part in parts):
-            is_cast = is_placed and find_path(self.table, path) is not None
-            # What Spark takes the values of folders for does not matter.
-            if is_cast or path[0].lower() in self._folder_values:
-                continue
-            folded = tuple(name.lower() for name in path)
-            kinds = types.setdefault(folded, [])
-            if field.type not in kinds:
-                kinds.append(field.type)
-            names.setdefault(folded, path)
-        for folded, kinds in types.items():
-            if not any(all(kind == wide or can_widen(kind, wide) for kind in kinds) for wide in kinds):
-                found = ", ".join(kind.sql() for kind in kinds)
-                raise HeadwaterError(
-                    "HEADWATER_COPY_TYPES_DIFFER", {"column": format_name(names[folded]), "types": found}
-                )
+        own = [[column for column in part.columns if column.name.lower() not in self._folder_values] for part in parts]
+        merged = merged_columns([StructType(tuple(columns)) for columns in own], StructType(()), widens=False)
 
-    def _divided(self, part: Part) -> list[tuple[frozenset[str], Part]]:
-        """A part's files by the computed columns that they or their folders have, each with the names of these."""
+        def typed(column: StructField) -> StructField:
+            found = merged.find(column.name)
+            if found is None or is_flat(found.type) or found.type == column.type:
+                return column
+            return StructField(column.name, found.type)
+
+        read = [StructType(tuple(map(typed, part.columns))) for part in parts]
+        return [
+            part if columns == part.columns else part._replace(plan=None, columns=columns)
+            for part, columns in zip(parts, read, strict=True)
+        ]
+
+    def _divided(self, part: Part) -> list[Part]:
+        """A part's files by the computed columns that they or their folders have."""
         names = {column.name.lower() for column in part.columns}
         own = [self._computed & names] * len(part.files)
         if may_differ(self.format) and (self._by_rows or self.format not in _OF_ROWS):
@@ -214,7 +204,7 @@ class SourceRows:
         groups: dict[frozenset[str], list[SourceFile]] = {}
         for file, some in zip(part.files, own, strict=True):
             groups.setdefault(some | self._computed & self._in_folders(file), []).append(file)
-        return [(have, self._only(part, files, self._computed - have)) for have, files in groups.items()]
+        return [self._only(part, files, self._computed - have) for have, files in groups.items()]
 
     def _in_folders(self, file: SourceFile) -> set[str]:
         folder = "" if self.reader.flag("recursiveFileLookup") else file.below.rpartition("/")[0]

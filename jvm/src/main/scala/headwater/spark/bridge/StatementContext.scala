@@ -133,7 +133,8 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
     val wanted = Json.read[Placement](placement)
     val target = WriteTarget(HeadwaterTable.pinned(session, located(wanted.table), wanted.version), WriteTarget.Append)
     val rows = plans(wanted.plan)
-    val placed = ResolveHeadwaterWrites.matchColumns(session, target.of(rows), rows, wanted.options, wanted.byName)
+    val placed =
+      ResolveHeadwaterWrites.matchColumns(session, target.of(rows), rows, wanted.options, wanted.byName, brings = Some(wanted.schema))
     addPlan(SparkInternals.analyzed(session, placed))
   }
 

@@ -86,6 +86,7 @@ object ResolveHeadwaterWrites {
     own ++ relation.options.asCaseSensitiveMap().asScala ++ evolution
   }
 
+  /** @param brings the schema that the rows of the query count as having; its own by default */
   def matchColumns(
       session: SparkSession,
       target: WriteTarget,
@@ -93,7 +94,8 @@ object ResolveHeadwaterWrites {
       options: Map[String, String],
       byName: Boolean,
       casts: Boolean = true,
-      isSql: Boolean = false): LogicalPlan = {
+      isSql: Boolean = false,
+      brings: Option[String] = None): LogicalPlan = {
     val table = target.table
     val answer = Bridge.call(
       session,
@@ -101,7 +103,7 @@ object ResolveHeadwaterWrites {
         table = table.path,
         name = Some(table.name()),
         version = table.snapshotVersion,
-        schema = SparkInternals.rowSchema(query.schema),
+        schema = brings.getOrElse(SparkInternals.rowSchema(query.schema)),
         byName = byName,
         isSql = isSql,
         mode = target.mode,

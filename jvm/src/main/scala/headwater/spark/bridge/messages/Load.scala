@@ -24,7 +24,13 @@ object SourceFiles {
       in[Map[String, String]]("options")))
 }
 
-final case class Placement(plan: Int, table: String, version: Long, byName: Boolean, options: Map[String, String]) extends Message
+final case class Placement(
+    plan: Int,
+    table: String,
+    version: Long,
+    schema: String,
+    byName: Boolean,
+    options: Map[String, String]) extends Message
 
 object Placement {
   implicit val fromJson: FromJson[Placement] = FromJson.message(in =>
@@ -32,6 +38,7 @@ object Placement {
       in[Int]("plan"),
       in[String]("table"),
       in[Long]("version"),
+      in[String]("schema"),
       in[Boolean]("byName"),
       in[Map[String, String]]("options")))
 }

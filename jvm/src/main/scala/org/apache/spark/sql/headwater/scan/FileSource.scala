@@ -9,7 +9,7 @@ import headwater.spark.bridge.SchemaText
 import headwater.spark.bridge.messages.SourceFiles
 import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.hadoop.security.AccessControlException
-import org.apache.spark.SparkThrowable
+import org.apache.spark.{SparkException, SparkThrowable}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project}
 import org.apache.spark.sql.execution.datasources.{FileFormat, HadoopFsRelation, LogicalRelation, PartitioningAwareFileIndex}
@@ -96,15 +96,21 @@ object FileSource {
   /** The file that was damaged, as its reader says: neither one with a row that does not fit, nor one that the store did not give. */
   def damaged(error: Throwable): Option[String] = {
     val causes = Iterator.iterate(error)(_.getCause).takeWhile(_ != null).take(20).toSeq
-    val read = causes.indexWhere(condition(_).exists(name => Read.exists(name.startsWith)))
-    causes.lift(read).filter(_ => !causes.drop(read + 1).exists(condition(_).isDefined) && isOfContent(causes.drop(read + 1))).collect {
-      case e: SparkThrowable => e.getMessageParameters.asScala.get("path")
-    }.flatten
+    val read = causes.indexWhere(e => condition(e).exists(name => Read.exists(name.startsWith)) || ofAvro(e).isDefined)
+    causes.lift(read).filter(_ => !causes.drop(read + 1).exists(condition(_).isDefined) && isOfContent(causes.drop(read + 1))).flatMap {
+      case e: SparkThrowable if condition(e).isDefined => e.getMessageParameters.asScala.get("path")
+      case e => ofAvro(e)
+    }
   }
 
   private def isOfContent(causes: Seq[Throwable]): Boolean =
     causes.headOption.exists(e => e.isInstanceOf[RuntimeException] || e.isInstanceOf[IOException]) &&
       !causes.exists(e => e.isInstanceOf[FileNotFoundException] || e.isInstanceOf[AccessControlException])
+
+  /** The file whose schema Spark's package for Avro could not read: its error has no condition. */
+  private def ofAvro(error: Throwable): Option[String] =
+    Option(error.getMessage).filter(_ => error.isInstanceOf[SparkException]).collect { case Unread(path) => path }
+  private val Unread = "Could not read file: (.+)".r
 
   private def condition(error: Throwable): Option[String] = error match {
     case e: SparkThrowable => Option(e.getCondition)
