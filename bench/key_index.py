@@ -4,6 +4,9 @@ Each size is a table of 500 files whose keys are hashes, so minimum and maximum 
 made of hard links, alternate, and are: *indexed*, ours with the index; *ours*, the same session settings with
 ``spark.headwater.keyIndex = never``; and the peer. The output has medians, ratios, the bytes of the index by byte of
 data, and the time of its build beside that of a scan of the whole table.
+
+``--inserts`` measures INSERTs into a table with an index, whose entries are made afterwards, beside one without;
+``--batches`` many upserts one after the other, as those of a stream, the first of them beside the last.
 """
 
 from __future__ import annotations
@@ -43,10 +46,16 @@ def main(
     side: Annotated[list[str] | None, typer.Option(help="Only this side; may be repeated.")] = None,
     directory: Annotated[Path | None, typer.Option(help="Where to work.")] = None,
     memory: Annotated[str, typer.Option(help="The heap of each Spark.")] = "6g",
+    inserts: Annotated[int, typer.Option(help="Measure so many INSERTs of each side instead.")] = 0,
+    batches: Annotated[int, typer.Option(help="Measure so many upserts of each side instead.")] = 0,
 ) -> None:
     """Measure, and print a line for each figure."""
     sides = side or [INDEXED, OURS, PEER]
     with tempfile.TemporaryDirectory(prefix="headwater-bench-", dir=directory) as work:
+        if inserts or batches:
+            lines = _inserts(Path(work), inserts, memory) if inserts else _batches(Path(work), batches, memory)
+            typer.echo("\n".join(lines))
+            return
         for count in rows or [5_000_000, 50_000_000]:
             typer.echo("\n".join(_measure(Path(work), count, rounds, sides, memory)))
             shutil.rmtree(Path(work) / f"base-{count}", ignore_errors=True)
@@ -97,6 +106,54 @@ def _measure(work: Path, count: int, rounds: int, sides: list[str], memory: str)
             spark.stop()
         for each in {*sides, INDEXED}:
             shutil.rmtree(work / each, ignore_errors=True)
+
+
+def _inserts(work: Path, count: int, memory: str) -> Iterator[str]:
+    """INSERTs of 500,000 rows, by turns with an index and without. Each begins when the entries of those before are
+    made."""
+    spark = Spark(OURS, work, memory)
+    try:
+        times: dict[str, list[float]] = {INDEXED: [], OURS: []}
+        for each in times:
+            spark.run(f"CREATE TABLE delta.`{work / each}` USING delta AS SELECT {_COLUMNS} FROM range(1000)")
+        spark.run(f"CREATE INDEX by_k ON delta.`{work / INDEXED}` (k)")
+        for number in range(count + 2):
+            for each in times if number % 2 else reversed(times):
+                rows = f"SELECT {_COLUMNS} FROM range({number}000000, {number}500000, 1, 2)"
+                times[each].append(spark.run(f"INSERT INTO delta.`{work / each}` {rows}"))
+                spark.run(f"REFRESH INDEX by_k ON delta.`{work / INDEXED}`")
+        yield _line("INSERT of 500,000 rows", {each: taken[2:] for each, taken in times.items()})
+    finally:
+        spark.stop()
+
+
+def _batches(work: Path, count: int, memory: str) -> Iterator[str]:
+    """Upserts of 1,000 random keys into a table of 2 M rows that compacts itself."""
+    spark = Spark(OURS, work, memory)
+    try:
+        for each in (INDEXED, OURS):
+            path, draw = work / each, random.Random(1)
+            properties = "'delta.enableDeletionVectors' = 'true', 'delta.autoOptimize.autoCompact' = 'true'"
+            spark.run(
+                f"CREATE TABLE delta.`{path}` USING delta TBLPROPERTIES ({properties}) "
+                f"AS SELECT {_COLUMNS} FROM range(0, 2000000, 1, 20)"
+            )
+            if each == INDEXED:
+                spark.run(f"CREATE INDEX by_k ON delta.`{path}` (k)")
+            times = []
+            for _ in range(count):
+                ids = f"SELECT DISTINCT pmod(xxhash64(id, {draw.randrange(1 << 30)}), 2200000) AS id FROM range(1000)"
+                times.append(
+                    spark.run(f"INSERT INTO delta.`{path}` WITH (idCols = 'k') SELECT {_COLUMNS} FROM ({ids})")
+                )
+            some = max(1, count // 20)
+            first, last = median(times[some : 2 * some]), median(times[-some:])
+            yield (
+                f"{each}: {count} upserts, the first {first:.2f} s, the last {last:.2f} s: {last / first:.2f} "
+                f"(medians of {some}, after {some} that warm up)"
+            )
+    finally:
+        spark.stop()
 
 
 def _source(count: int, number: int) -> str:
