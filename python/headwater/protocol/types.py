@@ -255,6 +255,11 @@ class StructType(DataType):
         return pa.struct([pa.field(f.name, f.type.to_arrow(), f.nullable) for f in self.fields])
 
 
+def is_nested(kind: DataType) -> bool:
+    """Whether a type holds others: fields, elements, keys and values."""
+    return isinstance(kind, StructType | ArrayType | MapType)
+
+
 def as_nullable(kind: DataType) -> DataType:
     """The type with every field, element and value nullable: what a table made from data declares."""
     match kind:

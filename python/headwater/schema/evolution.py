@@ -16,7 +16,7 @@ from headwater.basics.errors import HeadwaterError
 from headwater.protocol import properties
 from headwater.protocol.column_metadata import CURRENT_DEFAULT, DECLARED_TYPE, EXISTS_DEFAULT
 from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, find_path, format_name, is_part, map_fields
-from headwater.protocol.types import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType
+from headwater.protocol.types import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType, is_nested
 from headwater.schema.checks import check_duplicates
 from headwater.schema.declared import can_relax
 from headwater.schema.walk import held, with_held
@@ -131,7 +131,7 @@ class _Merge(NamedTuple):
         if self.allow_widening and can_widen(table, data):
             changes.append((table, data, field_path))
             return data
-        if self.keep_existing_type and not _is_nested(table) and (not _is_nested(data) or _is_string(table)):
+        if self.keep_existing_type and not is_nested(table) and (not is_nested(data) or _is_string(table)):
             return table
         raise HeadwaterError(
             "DELTA_FAILED_TO_MERGE_FIELDS",
@@ -144,7 +144,7 @@ class _Merge(NamedTuple):
         )
 
     def _hint(self, table: DataType, data: DataType) -> str:
-        if _is_nested(table) or _is_nested(data):
+        if is_nested(table) or is_nested(data):
             return "No cast makes one of the other. Give the column another name in the data."
         if can_widen(table, data):
             return (
@@ -459,7 +459,3 @@ def _nullable(kind: DataType) -> DataType:
 def _is_string(kind: DataType) -> bool:
     """Whether a column holds text, to which every value can be cast."""
     return isinstance(kind, PrimitiveType) and kind.name.startswith("string")
-
-
-def _is_nested(kind: DataType) -> bool:
-    return isinstance(kind, StructType | ArrayType | MapType)

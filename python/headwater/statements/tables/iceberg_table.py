@@ -26,12 +26,11 @@ from headwater.protocol.partition_paths import encode_path
 from headwater.protocol.table_definition import TableDefinition
 from headwater.protocol.types import (
     INTEGERS,
-    ArrayType,
     DataType,
-    MapType,
     PrimitiveType,
     StructField,
     StructType,
+    is_nested,
 )
 from headwater.schema import iceberg
 from headwater.schema.widening import can_widen
@@ -256,7 +255,7 @@ def _named(schema: StructType, by_id: Mapping[int, StructField]) -> StructType:
 
 def _reads(stored: DataType, column: DataType) -> bool:
     """Whether a column of a file can be read as one of the table."""
-    if isinstance(column, (StructType, ArrayType, MapType)):
+    if is_nested(column):
         return type(stored) is type(column)
     is_whole = all(isinstance(each, PrimitiveType) and each.name in INTEGERS for each in (stored, column))
     return stored == column or can_widen(stored, column) or is_whole

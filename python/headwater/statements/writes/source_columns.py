@@ -19,7 +19,7 @@ from itertools import chain
 
 from headwater.basics.errors import HeadwaterError
 from headwater.protocol.column_metadata import CURRENT_DEFAULT
-from headwater.protocol.columns import Path, format_name, map_fields
+from headwater.protocol.columns import ELEMENT, KEY, VALUE, Path, format_name, map_fields
 from headwater.protocol.partition_paths import values_of_directory
 from headwater.protocol.types import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType, as_nullable
 from headwater.schema.generated import generated_columns
@@ -197,11 +197,6 @@ def merged_columns(found: Sequence[StructType], table: StructType, *, widens: bo
     return _merged_structs(found, table, (), widens)
 
 
-def is_flat(kind: DataType) -> bool:
-    """Whether a type has no other within."""
-    return not isinstance(kind, StructType | ArrayType | MapType)
-
-
 def _merged_structs(found: Sequence[StructType], table: StructType, above: Path, widens: bool) -> StructType:
     fields: dict[str, list[StructField]] = {}
     for each in chain.from_iterable(found):
@@ -224,12 +219,12 @@ def _merged_types(kinds: Sequence[DataType], known: DataType | None, path: Path,
         return _merged_structs(structs, known if isinstance(known, StructType) else StructType(()), path, widens)
     if len(arrays) == len(kinds):
         of_table = known.element if isinstance(known, ArrayType) else None
-        return ArrayType(_merged_types([kind.element for kind in arrays], of_table, (*path, "element"), widens))
+        return ArrayType(_merged_types([kind.element for kind in arrays], of_table, (*path, ELEMENT), widens))
     if len(maps) == len(kinds):
         key, value = (known.key, known.value) if isinstance(known, MapType) else (None, None)
         return MapType(
-            _merged_types([kind.key for kind in maps], key, (*path, "key"), widens),
-            _merged_types([kind.value for kind in maps], value, (*path, "value"), widens),
+            _merged_types([kind.key for kind in maps], key, (*path, KEY), widens),
+            _merged_types([kind.value for kind in maps], value, (*path, VALUE), widens),
         )
     some = list(dict.fromkeys(kind for kind in kinds if kind != _VOID)) or [_VOID]
     if known is not None:

@@ -22,7 +22,7 @@ from headwater.bridge.messages.load import CopyArguments, SourceFiles
 from headwater.bridge.statement import Statement
 from headwater.protocol.columns import format_name
 from headwater.protocol.partition_paths import values_of_directory
-from headwater.protocol.types import StructField, StructType, parse_schema, schema_string
+from headwater.protocol.types import StructField, StructType, is_nested, parse_schema, schema_string
 from headwater.schema import visible
 from headwater.schema.generated import generated_columns
 from headwater.schema.identity import identity_columns
@@ -32,7 +32,6 @@ from headwater.statements.writes.source_columns import (
     by_folders,
     computed_columns,
     folder_columns,
-    is_flat,
     merged_columns,
     of_lines,
     of_rows,
@@ -182,7 +181,7 @@ class SourceRows:
 
         def typed(column: StructField) -> StructField:
             found = merged.find(column.name)
-            if found is None or is_flat(found.type) or found.type == column.type:
+            if found is None or not is_nested(found.type) or found.type == column.type:
                 return column
             return StructField(column.name, found.type)
 

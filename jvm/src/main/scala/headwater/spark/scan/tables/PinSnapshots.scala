@@ -63,7 +63,7 @@ object PinSnapshots {
 
   /**
    * The queries of `work` read each table at the version that is known, or that the first of them finds. A query of rows that Spark has
-   * cached finds none: those after it read these rows, too.
+   * cached finds none: those after it also read these rows.
    */
   def sharing[T](versions: Option[Versions])(work: => T): T = {
     val before = shared.get
