@@ -62,7 +62,7 @@ _CHANGE_REQUEST = msgspec.json.Decoder(ChangeRequest)
 _TEXTS = msgspec.json.Decoder(list[str])
 #: Where a file of a relation has what is left out of it.
 _DELETION_VECTOR = 3
-_ROW = msgspec.json.Decoder(dict[str, Any])
+_ROWS = msgspec.json.Decoder(list[dict[str, Any]])
 
 
 class StatementContext(Protocol):
@@ -263,7 +263,7 @@ class Statement:
     def query(self, sql: str) -> list[dict[str, Any]]:
         """Run a query over the statement's pieces; its rows, by the names of the query's columns, without nulls."""
         with self._kept_rows():
-            return [_ROW.decode(row) for row in self._context.query(sql, self._purpose)]
+            return [row for some in self._context.query(sql, self._purpose) for row in _ROWS.decode(some)]
 
     def parquet_files(self, plan: int, expressions: list[int], most: int) -> ParquetFiles | None:
         """What a plan reads, where it does no more than read all rows of at most so many Parquet files; else None."""

@@ -308,9 +308,14 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
     Json.write(CopyJob.run(session, wanted, stores.at(wanted.source), stores.at(wanted.target)))
   }
 
-  /** Runs a query and returns its rows, each as JSON. `purpose` describes its jobs in Spark's UI. */
-  def query(sql: String, purpose: String): java.util.List[String] =
-    unlessCancelled(purpose)(SparkInternals.json(SparkInternals.ofRows(session, compile(sql))).asJava)
+  /**
+   * Runs a query and returns its rows, some of them in each JSON array: each string takes a call. `purpose` describes its jobs in Spark's
+   * UI.
+   */
+  def query(sql: String, purpose: String): java.util.List[String] = unlessCancelled(purpose) {
+    val rows = SparkInternals.json(SparkInternals.ofRows(session, compile(sql)))
+    rows.grouped(StatementContext.RowsAtOnce).map(_.mkString("[", ",", "]")).toList.asJava
+  }
 
   /** The statement's expressions as SQL, by number: JSON array. */
   def expressionTexts: String = Json.write(expressions.map(_.sql))
@@ -502,6 +507,9 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
 private object StatementContext {
   /** How many keys of a MERGE's source are collected, for the conflict check against other writers. */
   private val mostKeys = 50000
+
+  /** How many rows of a query's answer the handler takes with one call. */
+  private val RowsAtOnce = 10000
 
   /** Options of a relation that count before the session's settings. */
   private val WholeFiles = Map("ignoreCorruptFiles" -> "false", "ignoreMissingFiles" -> "false")
