@@ -201,13 +201,15 @@ def _hits(store: Store, folder: str, part: Part, groups: list[int], keys: _Longs
     files, positions = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
     with open_part(store, folder, part) as opened:
         for group in groups:
-            h = opened.read_row_group(group, columns=["h"])["h"].to_numpy()
-            first, last = np.searchsorted(h, keys, "left"), np.searchsorted(h, keys, "right")
-            hit = last > first
+            h = opened.read_row_group(group, columns=["h"], use_threads=False)["h"].to_numpy()
+            found = keys[(keys >= h[0]) & (keys <= h[-1])] if len(h) else keys[:0]
+            first = np.searchsorted(h, found)
+            hit = h[first] == found
             if not hit.any():
                 continue
-            rest = opened.read_row_group(group, columns=["f", "r"])
-            at = np.concatenate([np.arange(a, b) for a, b in zip(first[hit], last[hit], strict=True)])
+            first, last = first[hit], np.searchsorted(h, found[hit], "right")
+            rest = opened.read_row_group(group, columns=["f", "r"], use_threads=False)
+            at = np.concatenate([np.arange(a, b) for a, b in zip(first, last, strict=True)])
             files.append(rest["f"].to_numpy()[at])
             positions.append(rest["r"].to_numpy()[at])
     return np.concatenate(files), np.concatenate(positions)

@@ -332,9 +332,10 @@ class _Checked(io.RawIOBase):
         return self._at
 
     def read(self, size: int = -1) -> bytes:
-        found = bytearray()
+        found = list[bytes]()
+        left = size
         # Columns that lie side by side may be asked for together.
-        while len(found) < size:
+        while left > 0:
             number = bisect.bisect_right(self._starts, self._at) - 1
             start, length = self._chunks[number] if number >= 0 else (0, 0)
             if not start <= self._at < start + length:
@@ -342,10 +343,11 @@ class _Checked(io.RawIOBase):
             chunk = self._store.read_range(self._path, start, length)
             if len(chunk) != length or zlib.crc32(chunk) != self._part.chunks[number]:
                 raise ValueError(f"{self._path}: a checksum does not match")
-            some = chunk[self._at - start : self._at - start + size - len(found)]
+            some = chunk[self._at - start : self._at - start + left]
             self._at += len(some)
-            found += some
-        return bytes(found)
+            left -= len(some)
+            found.append(some)
+        return found[0] if len(found) == 1 else b"".join(found)
 
 
 # -- Maintenance -------------------------------------------------------------------------------------------------------

@@ -146,6 +146,7 @@ class Restriction(Answer, kw_only=True):
     :param row_tracking_columns: the names of the added columns with a row's id and commit version; none where the
         version does not have row tracking enabled.
     :param values_prune: whether the keys of joins and the values of subqueries may leave out more files.
+    :param settings: Spark's settings of the scan that the session has not.
     """
 
     pinned: PinnedVersion
@@ -157,6 +158,7 @@ class Restriction(Answer, kw_only=True):
     row_column: str
     row_tracking_columns: list[str]
     values_prune: bool
+    settings: dict[str, str]
     files: FileRows
 
 

@@ -29,6 +29,9 @@ _LATE_FILE_BYTES, _LATE_REMOTE_FILE_BYTES = 1 << 20, 16 << 20
 #: Late columns are read value by value while at most one row in so many needs them; above that, reading all is faster.
 #: With one row in a hundred, the bench case `update-vectors`, both take about the same time.
 _ROWS_PER_LATE_VALUE = 64
+#: Spark's settings of a scan that reads a few rows of each file: it makes tasks by the bytes of files, of which these
+#: rows are few. Tasks of 512 MB are enough (bench ``python -m bench.key_index``), and each writes a file.
+_FEW_ROWS_SETTINGS = {"spark.sql.files.maxPartitionBytes": str(512 << 20)}
 
 
 @dataclass(frozen=True)
@@ -68,16 +71,23 @@ def scan_files(
             pinned=pinned_version(snapshot),
             listed_bytes=total_bytes(files),
             lists_deletion_vectors=listed["deletion_vector"].null_count < listed.num_rows,
-            late_columns=[] if every_row else _late_columns(attempt, files, only or {}),
+            late_columns=[] if every_row else _late_columns(attempt, files),
             rows_per_late_value=_ROWS_PER_LATE_VALUE,
             file_column=attempt.request.names.file,
             row_column=attempt.request.names.row,
             row_tracking_columns=_row_tracking_columns(attempt),
             values_prune=values_prune,
+            settings=_FEW_ROWS_SETTINGS if _reads_few(files, only or {}) else {},
             files=[list(row.values()) for row in listed.to_pylist()],
         ),
     )
     return Scan(files, plan)
+
+
+def _reads_few(files: pa.Table, only: Mapping[str, BitMap64]) -> bool:
+    """Whether most files, by their bytes, are files of which only some rows are read."""
+    some = files.filter(pc.is_in(files["path"], pa.array(only, pa.string())))
+    return bool(only) and 2 * total_bytes(some) >= total_bytes(files)
 
 
 def _row_tracking_columns(attempt: Attempt) -> list[str]:
@@ -85,22 +95,18 @@ def _row_tracking_columns(attempt: Attempt) -> list[str]:
     return [] if attempt.hidden_columns is None else [names.row_id, names.row_commit_version]
 
 
-def _late_columns(attempt: Attempt, files: pa.Table, only: Mapping[str, BitMap64]) -> list[str]:
-    """The columns for late materialization: flat ones that are not in the condition, of files that are large enough.
-
-    Where only some rows of each file are read, those of the condition are late as well.
-    """
+def _late_columns(attempt: Attempt, files: pa.Table) -> list[str]:
+    """The columns for late materialization: flat ones that are not in the condition, of files that are large enough."""
     request = attempt.request
     least = _LATE_FILE_BYTES if isinstance(attempt.snapshot.store, LocalStore) else _LATE_REMOTE_FILE_BYTES
     if (given := LATE_FILE_BYTES.of(attempt.statement)) is not None:
         least = given
     if request.message.condition is None or total_bytes(files) < least * files.num_rows:
         return []
-    are_few = bool(only) and all(path in only for path in files["path"].to_pylist())
     return [
         field.name
         for field in attempt.snapshot.schema
-        if _is_flat(field.type) and (are_few or field.name not in request.condition_columns)
+        if _is_flat(field.type) and field.name not in request.condition_columns
     ]
 
 

@@ -40,6 +40,9 @@ _LONGEST_JSON_LIST = 4000
 MOST_FILES_CHECKED = 4000
 #: So many paths are made absolute one by one, which takes less time than Arrow needs to begin.
 _FEW_PATHS = 16
+#: Rows that an index has are read by their positions where they are at most one in so many bytes of their file; of
+#: others, all rows are decoded. Chosen, not measured: some hundred rows.
+_BYTES_OF_ROW = 8192
 #: The same of a table with row tracking.
 ROW_TRACKING = ("base_row_id", "default_row_commit_version")
 
@@ -104,7 +107,7 @@ def file_list(
         "deletion_vector": _vectors(snapshot, files["deletion_vector"], gone or {}),
     }
     if only:
-        columns["deletion_vector"] = _reading_only(files["path"], columns["deletion_vector"], only)
+        columns["deletion_vector"] = _reading_only(files, columns["deletion_vector"], only)
     for i, name in enumerate(names):
         columns[f"partition{i}"] = texts_of(files["partition_values"], name)
     if tracks_rows(snapshot):
@@ -164,12 +167,15 @@ def _vectors(snapshot: Snapshot, column: pa.ChunkedArray, gone: Mapping[int, Bit
     return pa.array(found, pa.string())
 
 
-def _reading_only(paths: pa.ChunkedArray, vectors: pa.Array, only: Mapping[str, BitMap64]) -> pa.Array:
-    """Descriptions as of :func:`describe_vector`; of the files of which only some rows are read, those as well."""
-    found = [
-        vector if path not in only else json.dumps([_inline(only[path]), vector])
-        for path, vector in zip(paths.to_pylist(), vectors.to_pylist(), strict=True)
-    ]
+def _reading_only(files: pa.Table, vectors: pa.Array, only: Mapping[str, BitMap64]) -> pa.Array:
+    """Descriptions as of :func:`describe_vector`; of the files of which only some rows are read, those as well, and
+    whether they are few.
+    """
+    found = vectors.to_pylist()
+    for number, (path, size) in enumerate(zip(files["path"].to_pylist(), files["size"].to_pylist(), strict=True)):
+        if (rows := only.get(path)) is not None:
+            few = [True] if len(rows) * _BYTES_OF_ROW <= size else []
+            found[number] = json.dumps([_inline(rows), found[number], *few])
     return pa.array(found, pa.string())
 
 

@@ -387,7 +387,7 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
     val late = LateMaterialization(wanted.lateColumns.toSet, wanted.rowsPerLateValue)
     addPlan(SparkInternals.positioned(
       relation,
-      only.in(files, Some(late), Some(wanted.rowColumn)),
+      only.in(files, Some(late), Some(wanted.rowColumn)).copy()(SparkInternals.having(session, wanted.settings)),
       wanted.fileColumn,
       wanted.rowColumn,
       wanted.rowTrackingColumns))

@@ -112,6 +112,7 @@ final case class Restriction(
     rowColumn: String,
     rowTrackingColumns: Seq[String],
     valuesPrune: Boolean,
+    settings: Map[String, String],
     files: JsonNode) extends Message
 
 object Restriction {
@@ -126,6 +127,7 @@ object Restriction {
       in[String]("rowColumn"),
       in[Seq[String]]("rowTrackingColumns"),
       in[Boolean]("valuesPrune"),
+      in[Map[String, String]]("settings"),
       in[JsonNode]("files")))
 }
 

@@ -3,13 +3,9 @@ package headwater.spark.scan.late
 import java.io.Closeable
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.parquet.HadoopReadOptions
-import org.apache.parquet.hadoop.ParquetFileReader
-import org.apache.parquet.hadoop.util.HadoopInputFile
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.execution.datasources.{DataSourceUtils, PartitionedFile}
+import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.datasources.v2.FileDataSourceV2
-import org.apache.spark.sql.internal.LegacyBehaviorPolicy
 import org.apache.spark.sql.types.{DataType, StructType}
 
 /**
@@ -51,19 +47,12 @@ final class LateColumnsFile(
     columns = Array.tabulate(schema.length)(rows.column)
   }
 
-  private def open(): Unit = {
-    val reader = ParquetFileReader.open(HadoopInputFile.fromPath(file.toPath, conf), HadoopReadOptions.builder(conf, file.toPath).build())
-    try {
-      val metadata = reader.getFooter.getFileMetaData
-      val rebases = DataSourceUtils.datetimeRebaseSpec(metadata.getKeyValueMetaData.get, rebaseMode).mode != LegacyBehaviorPolicy.CORRECTED
-      val readers = late.map(column => ParquetValueReader.of(schema(column), metadata.getSchema, rebases))
-      if (readers.forall(_.isDefined)) {
-        groups = new LateRowGroups(reader, late.map(schema(_).dataType), readers.flatten, namingFile)
-        columns = Array.fill(schema.length)(null)
-        late.zip(groups.columns).foreach { case (number, column) => columns(number) = column }
-      }
-    } finally if (groups == null) reader.close()
-    if (groups == null) readWhole()
+  private def open(): Unit = LateRowGroups.open(file, late.map(schema(_)), rebaseMode, conf) match {
+    case Some(opened) =>
+      groups = opened
+      columns = Array.fill(schema.length)(null)
+      late.zip(opened.lateColumns(namingFile)).foreach { case (number, column) => columns(number) = column }
+    case None => readWhole()
   }
 
   /** Adds the file's name to a failure, as Spark's own readers do. */

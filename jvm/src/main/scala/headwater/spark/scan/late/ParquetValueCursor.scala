@@ -45,8 +45,11 @@ private[headwater] final class ParquetValueCursor(column: ColumnDescriptor, page
   }
 
   private def nextPage(): Unit = {
-    following = end
-    pages.readPage() match {
+    val next = pages.readPage()
+    // Pages before it may have been left out.
+    following = if (next == null) end else next.getFirstRowIndex.orElse(end)
+    end = following
+    next match {
       case page: DataPageV1 =>
         val stream = page.getBytes.toInputStream
         def leveled(encoding: Encoding, kind: ValuesType) = {

@@ -11,13 +11,14 @@ import org.apache.spark.sql.execution.datasources.parquet.ParquetUtils
 import org.apache.spark.sql.execution.vectorized.WritableColumnVector
 import org.apache.spark.sql.types._
 
-/** Puts a column's next value from Parquet's reader into a vector. `column` is None if the file lacks the column: its values are null. */
-private[headwater] final class ParquetValueReader(
-    val column: Option[ColumnDescriptor],
-    val put: (ValuesReader, WritableColumnVector) => Unit)
+/**
+ * Puts a column's next value from Parquet's reader into a row of a vector. `column` is None if the file lacks the column: its values are
+ * null.
+ */
+private[headwater] final class ParquetValueReader(val column: Option[ColumnDescriptor], val put: ParquetValueReader.Put)
 
 private[headwater] object ParquetValueReader {
-  private type Put = (ValuesReader, WritableColumnVector) => Unit
+  type Put = (ValuesReader, WritableColumnVector, Int) => Unit
 
   /** None if the file stores the column in a way that only Spark's reader supports. */
   def of(field: StructField, file: MessageType, rebases: Boolean): Option[ParquetValueReader] = {
@@ -27,7 +28,7 @@ private[headwater] object ParquetValueReader {
       // Spark's reader also finds a name in another case, a column by its id, and knows default values of files that lack a column.
       val known = file.getFields.stream.anyMatch(stored => stored.getName.equalsIgnoreCase(field.name) || hasId(stored)) ||
         field.metadata.contains(EXISTS_DEFAULT_COLUMN_METADATA_KEY)
-      Option.when(!known)(new ParquetValueReader(None, (_, _) => ()))
+      Option.when(!known)(new ParquetValueReader(None, (_, _, _) => ()))
     } else file.getType(file.getFieldIndex(field.name)) match {
       // A column that is found by its id may have the name of another one in the file.
       case stored: PrimitiveType if !stored.isRepetition(Type.Repetition.REPEATED) && (id.isEmpty || hasId(stored)) =>
@@ -42,17 +43,17 @@ private[headwater] object ParquetValueReader {
     def micros(utc: Boolean) = LogicalTypeAnnotation.timestampType(utc, LogicalTypeAnnotation.TimeUnit.MICROS)
     val plain = annotation.isEmpty
     def is(expected: LogicalTypeAnnotation) = annotation.contains(expected)
-    val int: Put = (values, vector) => vector.putInt(0, values.readInteger())
-    val long: Put = (values, vector) => vector.putLong(0, values.readLong())
-    val bytes: Put = (values, vector) => { val value = values.readBytes().getBytesUnsafe; vector.putByteArray(0, value, 0, value.length) }
+    val int: Put = (values, vector, row) => vector.putInt(row, values.readInteger())
+    val long: Put = (values, vector, row) => vector.putLong(row, values.readLong())
+    val bytes: Put = (values, vector, row) => { val value = values.readBytes().getBytesUnsafe; vector.putByteArray(row, value, 0, value.length) }
     (wanted, stored.getPrimitiveTypeName) match {
-      case (BooleanType, BOOLEAN) => Some((values, vector) => vector.putBoolean(0, values.readBoolean()))
-      case (ByteType, INT32) if is(signed(8)) => Some((values, vector) => vector.putByte(0, values.readInteger().toByte))
-      case (ShortType, INT32) if is(signed(16)) => Some((values, vector) => vector.putShort(0, values.readInteger().toShort))
+      case (BooleanType, BOOLEAN) => Some((values, vector, row) => vector.putBoolean(row, values.readBoolean()))
+      case (ByteType, INT32) if is(signed(8)) => Some((values, vector, row) => vector.putByte(row, values.readInteger().toByte))
+      case (ShortType, INT32) if is(signed(16)) => Some((values, vector, row) => vector.putShort(row, values.readInteger().toShort))
       case (IntegerType, INT32) if plain || is(signed(32)) => Some(int)
       case (LongType, INT64) if plain || is(signed(64)) => Some(long)
-      case (FloatType, FLOAT) => Some((values, vector) => vector.putFloat(0, values.readFloat()))
-      case (DoubleType, DOUBLE) => Some((values, vector) => vector.putDouble(0, values.readDouble()))
+      case (FloatType, FLOAT) => Some((values, vector, row) => vector.putFloat(row, values.readFloat()))
+      case (DoubleType, DOUBLE) => Some((values, vector, row) => vector.putDouble(row, values.readDouble()))
       case (DateType, INT32) if is(LogicalTypeAnnotation.dateType()) && !rebases => Some(int)
       case (TimestampType, INT64) if is(micros(true)) && !rebases => Some(long)
       case (TimestampNTZType, INT64) if is(micros(false)) => Some(long)
@@ -67,8 +68,8 @@ private[headwater] object ParquetValueReader {
           case INT64 => values.readLong()
           case _ => new BigInteger(values.readBytes().getBytesUnsafe).longValue
         }
-        if (decimal.precision <= Decimal.MAX_INT_DIGITS) Some((values, vector) => vector.putInt(0, whole(values).toInt))
-        else if (decimal.precision <= Decimal.MAX_LONG_DIGITS) Some((values, vector) => vector.putLong(0, whole(values)))
+        if (decimal.precision <= Decimal.MAX_INT_DIGITS) Some((values, vector, row) => vector.putInt(row, whole(values).toInt))
+        else if (decimal.precision <= Decimal.MAX_LONG_DIGITS) Some((values, vector, row) => vector.putLong(row, whole(values)))
         else Option.when(kind == FIXED_LEN_BYTE_ARRAY || kind == BINARY)(bytes)
       case _ => None
     }

@@ -48,16 +48,27 @@ class DeletionVector(keys: Array[Int], bitmaps: Array[RoaringBitmap]) {
     if (here < count) foreach(first + here, count - here)(row => take(row + here))
   }
 
+  /** The positions of the rows that are left, ascending, where they are so few that a reader should decode no others. */
+  def few: Option[Array[Long]] = None
+
+  final def positions: Array[Long] =
+    keys.zip(bitmaps).flatMap { case (high, bitmap) => bitmap.toArray.map(low => (high.toLong << 32) | (low & 0xffffffffL)) }
+
   private def of(position: Long): RoaringBitmap = {
     val i = java.util.Arrays.binarySearch(keys, (position >>> 32).toInt)
     if (i < 0) null else bitmaps(i)
   }
 }
 
-/** Everything counts as deleted but the rows in `only` that are not in `without`: for change data of rows that a commit marked. */
-private final class ChangedRowsVector(only: DeletionVector, without: Option[DeletionVector])
+/**
+ * Everything counts as deleted but the rows in `only` that are not in `without`: for change data of rows that a commit marked, and for rows
+ * that an index has.
+ */
+private final class ChangedRowsVector(only: DeletionVector, without: Option[DeletionVector], areFew: Boolean)
     extends DeletionVector(Array.empty, Array.empty) {
   override def contains(position: Long): Boolean = !only.contains(position) || without.exists(_.contains(position))
+
+  override def few: Option[Array[Long]] = Option.when(areFew)(only.positions.filterNot(position => without.exists(_.contains(position))))
 
   override def live(first: Long, count: Int, left: Array[Int]): Int = {
     var found = 0
@@ -70,8 +81,9 @@ private final class ChangedRowsVector(only: DeletionVector, without: Option[Dele
 
 object DeletionVector {
   /**
-   * The key of a file's metadata under which a scan carries its vector: `inline <base64>` or `<offset> <size> <path>`. For change data it
-   * is a JSON array `[only, without]` of two such texts, the second of which may be null.
+   * The key of a file's metadata under which a scan carries its vector: `inline <base64>` or `<offset> <size> <path>`. Where only
+   * some rows are read, it is a JSON array `[only, without]` of two such texts, the second of which may be null; followed by `true` if they
+   * are few.
    */
   val MetadataKey = "headwater_deletion_vector"
   private val Magic = 1681511377
@@ -79,7 +91,7 @@ object DeletionVector {
   def read(description: String, conf: Configuration): DeletionVector =
     if (description.startsWith("[")) {
       val vectors = Json.parse(description)
-      new ChangedRowsVector(read(vectors.get(0).asText(), conf), Option(Json.text(vectors.get(1))).map(read(_, conf)))
+      new ChangedRowsVector(read(vectors.get(0).asText(), conf), Option(Json.text(vectors.get(1))).map(read(_, conf)), vectors.has(2))
     } else if (description.startsWith("inline ")) parse(Base64.getDecoder.decode(description.substring(7)), "inline in the log")
     else description.split(" ", 3) match {
       case Array(offset, size, path) => read(offset.toLong, size.toInt, path, conf)

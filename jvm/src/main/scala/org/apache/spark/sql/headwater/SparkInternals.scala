@@ -174,6 +174,14 @@ object SparkInternals {
   /** A session with the same settings, temporary views and functions, which nobody else changes. */
   def cloned(session: SparkSession): SparkSession = classic(session).cloneSession()
 
+  /** The session itself if there are no settings that it has not; else a clone with these. */
+  def having(session: SparkSession, settings: Map[String, String]): SparkSession = if (settings.isEmpty) session
+  else {
+    val other = cloned(session)
+    settings.foreach { case (key, value) => other.conf.set(key, value) }
+    other
+  }
+
   /** Does work of a session, whose thread has none of its own. */
   def active[T](session: SparkSession)(work: => T): T = classic(session).withActive(work)
 

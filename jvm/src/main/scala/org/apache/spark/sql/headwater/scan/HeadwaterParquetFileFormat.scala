@@ -5,7 +5,7 @@ import java.util.Locale
 import headwater.spark.bridge.{SchemaText, TaskConfiguration}
 import headwater.spark.scan.files.SharedConfiguration
 import headwater.spark.scan.filters.{ExactFilters, FloatingBounds}
-import headwater.spark.scan.late.LateMaterialization
+import headwater.spark.scan.late.{LateMaterialization, RowsAtPositions}
 import headwater.spark.scan.rows.{
   DeletionVector, DeletionVectorFilter, FileRowIds, RowIndexBatches, RowIndexColumn, RowsWithoutForbiddenNulls, RowTrackingBatches,
   RowTrackingColumns
@@ -14,7 +14,7 @@ import headwater.spark.scan.tables.{HeadwaterFileIndex, TableState}
 import headwater.spark.write.{ChangeDataWriterFactory, ForbiddenNulls, NestedFieldIds, NotingWriterFactory, NullCheckingWriterFactory}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.mapreduce.Job
-import org.apache.parquet.hadoop.ParquetOutputFormat
+import org.apache.parquet.hadoop.{ParquetInputFormat, ParquetOutputFormat}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{FileSourceConstantMetadataStructField, FileSourceGeneratedMetadataStructField}
@@ -119,6 +119,8 @@ class HeadwaterParquetFileFormat(
       options: Map[String, String],
       sessionConf: Configuration): PartitionedFile => Iterator[InternalRow] = {
     val hadoopConf = TaskConfiguration.of(sessionConf)
+    // On a local disk, Parquet's vectored reads hand each range to a thread that may have to be started: half the time of small files.
+    if (path.startsWith("/")) hadoopConf.setBooleanIfUnset(ParquetInputFormat.HADOOP_VECTORED_IO_ENABLED, false)
     val nested = session.sessionState.conf.getConf(SQLConf.NESTED_PREDICATE_PUSHDOWN_FILE_SOURCE_LIST).toLowerCase(Locale.ROOT)
     val mapping = new ColumnMapping(tableSchema, mappingMode, nested.split(",").map(_.trim).contains(shortName()))
     if (mappingMode == "id") hadoopConf.setBoolean(SQLConf.PARQUET_FIELD_ID_READ_ENABLED.key, true)
@@ -182,6 +184,8 @@ class HeadwaterParquetFileFormat(
       }
     }
 
+    val rebaseMode = new ParquetOptions(options, session.sessionState.conf).datetimeRebaseModeInRead
+
     /** The same as [[positioned]], with late columns. */
     def lateMaterialized(schema: StructType, position: Int, lateColumns: Set[Int]): PartitionedFile => Iterator[InternalRow] = {
       val present = schema.indices.filterNot(lateColumns)
@@ -196,7 +200,7 @@ class HeadwaterParquetFileFormat(
         present = positioned(StructType(present.map(schema)), present.indexOf(position), pushed),
         // Under filters on late columns, it would skip rows that the other reader has.
         whole = positioned(schema, position, pushed),
-        rebaseMode = new ParquetOptions(options, session.sessionState.conf).datetimeRebaseModeInRead,
+        rebaseMode = rebaseMode,
         conf = session.sparkContext.broadcast(new SerializableConfiguration(hadoopConf)))
     }
 
@@ -214,11 +218,15 @@ class HeadwaterParquetFileFormat(
       else positioned(StructType(required.fields :+ positionField), position)
       val types = (required.fields ++ partitionSchema.fields).map(_.dataType)
       val conf = session.sparkContext.broadcast(new SerializableConfiguration(hadoopConf))
+      val byPosition = batches && RowsAtPositions.supports(required)
       (file: PartitionedFile) =>
         file.otherConstantMetadataColumnValues.get(DeletionVector.MetadataKey) match {
           case Some(description) =>
-            val deleted = DeletionVector.read(description.toString, conf.value.value)
-            new DeletionVectorFilter(withIndex(file), deleted, position, dropPosition = added, types).asRows
+            val hadoop = conf.value.value
+            val deleted = DeletionVector.read(description.toString, hadoop)
+            deleted.few.filter(_ => byPosition).flatMap(RowsAtPositions.of(file, required, index, _, partitionSchema, rebaseMode, hadoop)).getOrElse {
+              new DeletionVectorFilter(withIndex(file), deleted, position, dropPosition = added, types).asRows
+            }
           case None => plain(file)
         }
     }
