@@ -55,13 +55,11 @@ class ObligingStatement(RecordingStatement):
     def write(self, specification):
         return self.write_tracked(specification).files
 
-    def add_relation(
-        self, table, version, files, row_tracking_columns=(), tasks=(), position=None, *, skips_none=False
-    ):
+    def add_relation(self, table, version, files, row_tracking_columns=(), tasks=(), position=None, **options):
         rest = list(files)
         bins = [[rest.pop(0) for _ in range(count)] for count in tasks] or [rest]
         self._tasks = [(sum(map(_live, each)), (each[0][4:] or ["2024-01-01"])[0]) for each in bins if each]
-        return super().add_relation(table, version, files, row_tracking_columns, tasks, position, skips_none=skips_none)
+        return super().add_relation(table, version, files, row_tracking_columns, tasks, position, **options)
 
     def restrict(self, plan, restriction):
         self._scanned = bool(restriction.files)

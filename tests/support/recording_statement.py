@@ -70,9 +70,7 @@ class RecordingStatement(Statement):
         self.copied.append(str(target))
         return CopiedFile(size=size, copied=True)
 
-    def add_relation(
-        self, table, version, files, row_tracking_columns=(), tasks=(), position=None, *, skips_none=False
-    ):
+    def add_relation(self, table, version, files, row_tracking_columns=(), tasks=(), position=None, **options):
         self.relations.append((table, version, files))
         return len(self.relations) + 100
 

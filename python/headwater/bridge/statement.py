@@ -303,12 +303,14 @@ class Statement:
         position: tuple[str, str] | None = None,
         *,
         skips_none: bool = False,
+        settings: Mapping[str, str] | None = None,
     ) -> int:
         """Make a relation over some files of a version available as ``hw_plan.`n` ``; returns n.
 
         :param tasks: how many files each task reads, in order; without it, Spark packs the files into tasks.
         :param position: the names of added columns with the number of a row's file and the row's position in it.
         :param skips_none: whether no file may be skipped, whatever the session says of missing and damaged ones.
+        :param settings: with ``position``: Spark's settings of the scan that the session has not.
         """
         wanted = FilesOfVersion(
             table=table,
@@ -320,6 +322,7 @@ class Statement:
             file_column=None if position is None else position[0],
             row_column=None if position is None else position[1],
             skips_none=skips_none,
+            settings=dict(settings or {}),
         )
         return self._context.addRelation(_json(wanted))
 

@@ -34,7 +34,8 @@ whose creation was acknowledged before it.
    row-level concurrency: rows marked deleted in a file where a winner marked other rows are carried over to the
    winner's deletion vector (:mod:`headwater.transaction.row_level`), and marks follow rows that a compaction moves,
    whichever of the two commits first (:mod:`headwater.transaction.moved_rows`). A MERGE that knows the keys of its rows
-   ignores changes to rows with other keys (:mod:`headwater.transaction.keyed`).
+   ignores changes to rows with other keys (:mod:`headwater.transaction.keyed`). A transaction that claims the keys of
+   the rows it adds, as enforced primary keys do, loses to a winner that added a row with one of them.
 6. *The store failed* (:mod:`headwater.transaction.committers`). Whether the file was created is unknown, so it is read:
    each commit has an identifier of its own. If it is this commit, the commit stands and is reported as done; if not,
    the failure is reported. The same look distinguishes a lost race from a retry inside the store, which finds its own

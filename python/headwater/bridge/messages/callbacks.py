@@ -172,6 +172,7 @@ class FilesOfVersion(Answer, kw_only=True):
     :param file_column: the name of an added column, as of :class:`Restriction`; with ``row_column``, and without
         ``tasks`` and ``row_tracking_columns``.
     :param skips_none: whether a file that is missing or damaged is an error even if the session ignores such files.
+    :param settings: as of :class:`Restriction`; with ``file_column``.
     """
 
     table: str
@@ -179,6 +180,7 @@ class FilesOfVersion(Answer, kw_only=True):
     lists_deletion_vectors: bool
     row_tracking_columns: list[str]
     tasks: list[int]
+    settings: dict[str, str]
     files: FileRows
     file_column: str | None = None
     row_column: str | None = None

@@ -126,15 +126,18 @@ def relation_over(
     position: tuple[str, str] | None = None,
     only: Mapping[str, BitMap64] | None = None,
     skips_none: bool = False,
+    settings: Mapping[str, str] | None = None,
 ) -> Relation:
     """A relation over rows of ``snapshot.files``, in a query of the statement.
 
-    :param tasks: as of :meth:`Statement.add_relation`, like ``position`` and ``skips_none``.
+    :param tasks: as of :meth:`Statement.add_relation`, like ``position``, ``skips_none`` and ``settings``.
     :param gone: as of :func:`file_list`, like ``only``.
     """
     listed = [list(row.values()) for row in file_list(snapshot, files, gone, only).to_pylist()]
     table, version = snapshot.table_path, snapshot.version
-    added = statement.add_relation(table, version, listed, row_tracking_columns, tasks, position, skips_none=skips_none)
+    added = statement.add_relation(
+        table, version, listed, row_tracking_columns, tasks, position, skips_none=skips_none, settings=settings
+    )
     return Relation(added)
 
 

@@ -148,7 +148,8 @@ def _build(
     at = files.schema.get_field_index("deletion_vector")
     whole = pa.nulls(files.num_rows, files.schema.field(at).type)
     listed = files.set_column(at, files.schema.field(at), whole)
-    source = relation_over(statement, snapshot, listed, position=(file, row))
+    packing = {"spark.sql.files.maxPartitionBytes": str(max(task_bytes, 1 << 20))}
+    source = relation_over(statement, snapshot, listed, position=(file, row), settings=packing)
     keys = [Column(column.name) for column in index.columns]
     query = select(
         Alias(hash_expression(index.columns, keys), "h"),
@@ -168,7 +169,7 @@ def _build(
             partitions_in_files=[],
             statistics=[],
             small_job=structs.replace(SMALL_JOB, settings=SMALL_JOB.settings | _WHOLE_FILES),
-            settings={"spark.sql.files.maxPartitionBytes": str(max(task_bytes, 1 << 20)), **_WHOLE_FILES},
+            settings=_WHOLE_FILES,
             options=_OPTIONS,
         )
     )

@@ -434,7 +434,7 @@ final class StatementContext(val session: SparkSession, locations: TableLocation
         // It may list deleted rows, which may have nulls that the table has not allowed since.
         val nullable = SparkInternals.nullable(relation)
         val files = index.in(nullable.relation.asInstanceOf[HadoopFsRelation], positionColumn = Some(row))
-        SparkInternals.positioned(nullable, files, file, row, Nil)
+        SparkInternals.positioned(nullable, files.copy()(SparkInternals.having(session, wanted.settings)), file, row, Nil)
       case None if inOrder => OrderedFiles.plan(session, relation, wanted.tasks.map(_.toInt), wanted.rowTrackingColumns)
       case None => SparkInternals.tracked(relation, wanted.rowTrackingColumns)
     })
