@@ -45,7 +45,8 @@ private[headwater] object ParquetValueReader {
     def is(expected: LogicalTypeAnnotation) = annotation.contains(expected)
     val int: Put = (values, vector, row) => vector.putInt(row, values.readInteger())
     val long: Put = (values, vector, row) => vector.putLong(row, values.readLong())
-    val bytes: Put = (values, vector, row) => { val value = values.readBytes().getBytesUnsafe; vector.putByteArray(row, value, 0, value.length) }
+    val bytes: Put =
+      (values, vector, row) => { val value = values.readBytes().getBytesUnsafe; vector.putByteArray(row, value, 0, value.length) }
     (wanted, stored.getPrimitiveTypeName) match {
       case (BooleanType, BOOLEAN) => Some((values, vector, row) => vector.putBoolean(row, values.readBoolean()))
       case (ByteType, INT32) if is(signed(8)) => Some((values, vector, row) => vector.putByte(row, values.readInteger().toByte))

@@ -224,7 +224,14 @@ class HeadwaterParquetFileFormat(
           case Some(description) =>
             val hadoop = conf.value.value
             val deleted = DeletionVector.read(description.toString, hadoop)
-            deleted.few.filter(_ => byPosition).flatMap(RowsAtPositions.of(file, required, index, _, partitionSchema, rebaseMode, hadoop)).getOrElse {
+            deleted.few.filter(_ => byPosition).flatMap(RowsAtPositions.of(
+              file,
+              required,
+              index,
+              _,
+              partitionSchema,
+              rebaseMode,
+              hadoop)).getOrElse {
               new DeletionVectorFilter(withIndex(file), deleted, position, dropPosition = added, types).asRows
             }
           case None => plain(file)
