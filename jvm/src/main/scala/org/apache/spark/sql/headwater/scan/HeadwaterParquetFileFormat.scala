@@ -224,16 +224,10 @@ class HeadwaterParquetFileFormat(
           case Some(description) =>
             val hadoop = conf.value.value
             val deleted = DeletionVector.read(description.toString, hadoop)
-            deleted.few.filter(_ => byPosition).flatMap(RowsAtPositions.of(
-              file,
-              required,
-              index,
-              _,
-              partitionSchema,
-              rebaseMode,
-              hadoop)).getOrElse {
-              new DeletionVectorFilter(withIndex(file), deleted, position, dropPosition = added, types).asRows
+            val atPositions = deleted.few.filter(_ => byPosition).flatMap { positions =>
+              RowsAtPositions.of(file, required, index, positions, partitionSchema, rebaseMode, hadoop)
             }
+            atPositions.getOrElse(new DeletionVectorFilter(withIndex(file), deleted, position, dropPosition = added, types).asRows)
           case None => plain(file)
         }
     }
