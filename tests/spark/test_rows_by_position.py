@@ -72,6 +72,33 @@ def test_no_page_is_read_that_has_none_of_the_rows(spark, tmp_path, settings):
         table.run("UPDATE {t} SET v = 1 WHERE k = sha2('30000', 512)")
 
 
+@pytest.mark.parametrize("used", ["always", "never"])
+def test_a_damaged_file_is_skipped_where_the_session_says_so(spark, tmp_path, settings, used):
+    with settings({"parquet.page.row.count.limit": "1000"}):
+        table = Table(spark, tmp_path / "t", "k STRING, v INT", vectors=True)
+        table.run("INSERT INTO {t} SELECT sha2(string(id), 512), 0 FROM range(0, 60000, 1, 2)")
+    table.run("CREATE INDEX by_k ON {t} (k)")
+    (name,) = {name for (name,) in table.run("SELECT _metadata.file_name FROM {t} WHERE k = sha2('15000', 512)")}
+    (table.path / f".{name}.crc").unlink()
+    spoil(table.path / name, 300, 700)
+    with settings({"spark.sql.files.ignoreCorruptFiles": "true", "spark.headwater.keyIndex": used}):
+        assert table.run("UPDATE {t} SET v = 1 WHERE k IN (sha2('15000', 512), sha2('45000', 512))") == [(1,)]
+        assert table.run("DELETE FROM {t} WHERE k = sha2('15000', 512)") == [(0,)]
+
+
+def test_long_texts_of_a_dictionary_are_not_all_in_memory(spark, tmp_path):
+    """1500 rows of 300 kB, of which the file has three."""
+    columns = "k INT, v INT, a STRING, b STRING"
+    long = "array_join(transform(sequence(1, 140), i -> sha2(string(id * 1000 + i), 512)), '')"
+    rows = f"SELECT int(id), 0, {long}, repeat(string(id % 3), 300000) FROM range(0, 1500, 1, 1)"
+    table = Table(spark, tmp_path / "t", columns, rows, vectors=True)
+    table.run("CREATE INDEX by_k ON {t} (k)")
+    (path,) = table.path.glob("part-*.parquet")
+    assert path.stat().st_size > 1500 * 8192
+    assert table.run(f"UPDATE {{t}} SET v = 1 WHERE k IN ({', '.join(map(str, range(1500)))})") == [(1500,)]
+    assert table.run("SELECT v, count(*), sum(length(b)) FROM {t} GROUP BY v") == [(1, 1500, 450_000_000)]
+
+
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 30))])
 def test_random_statements_change_what_they_change_without_an_index(spark, tmp_path, settings, seed):
     draw = random.Random(seed)

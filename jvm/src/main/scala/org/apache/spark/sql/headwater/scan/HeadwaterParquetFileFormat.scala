@@ -184,7 +184,7 @@ class HeadwaterParquetFileFormat(
       }
     }
 
-    val rebaseMode = new ParquetOptions(options, session.sessionState.conf).datetimeRebaseModeInRead
+    val parquet = new ParquetOptions(options, session.sessionState.conf)
 
     /** The same as [[positioned]], with late columns. */
     def lateMaterialized(schema: StructType, position: Int, lateColumns: Set[Int]): PartitionedFile => Iterator[InternalRow] = {
@@ -200,7 +200,7 @@ class HeadwaterParquetFileFormat(
         present = positioned(StructType(present.map(schema)), present.indexOf(position), pushed),
         // Under filters on late columns, it would skip rows that the other reader has.
         whole = positioned(schema, position, pushed),
-        rebaseMode = rebaseMode,
+        rebaseMode = parquet.datetimeRebaseModeInRead,
         conf = session.sparkContext.broadcast(new SerializableConfiguration(hadoopConf)))
     }
 
@@ -218,15 +218,19 @@ class HeadwaterParquetFileFormat(
       else positioned(StructType(required.fields :+ positionField), position)
       val types = (required.fields ++ partitionSchema.fields).map(_.dataType)
       val conf = session.sparkContext.broadcast(new SerializableConfiguration(hadoopConf))
-      val byPosition = batches && RowsAtPositions.supports(required)
+      val some = Option.when(batches && RowsAtPositions.supports(required))(RowsAtPositions(
+        required,
+        index,
+        partitionSchema,
+        parquet.datetimeRebaseModeInRead,
+        session.sessionState.conf.parquetVectorizedReaderBatchSize,
+        parquet.ignoreCorruptFiles))
       (file: PartitionedFile) =>
         file.otherConstantMetadataColumnValues.get(DeletionVector.MetadataKey) match {
           case Some(description) =>
             val hadoop = conf.value.value
             val deleted = DeletionVector.read(description.toString, hadoop)
-            val atPositions = deleted.few.filter(_ => byPosition).flatMap { positions =>
-              RowsAtPositions.of(file, required, index, positions, partitionSchema, rebaseMode, hadoop)
-            }
+            val atPositions = some.flatMap(reader => deleted.few.flatMap(reader.of(file, _, hadoop)))
             atPositions.getOrElse(new DeletionVectorFilter(withIndex(file), deleted, position, dropPosition = added, types).asRows)
           case None => plain(file)
         }
