@@ -46,7 +46,7 @@ from headwater.transaction.same_table import writing_to_same_table
 _LOG = logging.getLogger(__name__)
 
 #: Rows that a task sorts, about, and rows of a batch. A lookup opens a file for each task of a build.
-_ROWS_OF_TASK, _ROWS_OF_BATCH = 8_000_000, 64_000_000
+_ROWS_OF_TASK, _ROWS_OF_BATCH = 4_000_000, 64_000_000
 #: What is built in the background is of files that are younger, in milliseconds: an index that was just declared for a
 #: large table waits for REFRESH INDEX or MAINTAIN TABLE, which do not compete with whoever writes.
 _RECENT = 3_600_000
