@@ -88,6 +88,22 @@ def test_a_manifest_never_leads_out_of_its_folder(tmp_path: Path) -> None:
         assert table.check(range(200)) == set()
 
 
+def test_a_segment_of_another_format_is_left_out_and_mentioned_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = Indexed(tmp_path / "t", Random(0), 2)
+    table.put([0, 1])
+    (manifest,) = [path for path in Path(table.folder).iterdir() if path.suffix == ".json"]
+    text = manifest.read_bytes().rpartition(b"\n")[0].replace(b'"format":2', b'"format":1')
+    manifest.write_bytes(text + b"\n" + segments._checksum(text))
+    forget()
+    for _ in range(3):
+        assert table.check(range(200)) == set()
+    assert [record.getMessage() for record in caplog.records if "its format is 1" in record.getMessage()] == [
+        f"{manifest}: not used, as it cannot be read: its format is 1, and not 2"
+    ]
+
+
 def test_small_segments_are_merged_and_know_as_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     random = Random(3)
     table = Indexed(tmp_path / "t", random, 30)
@@ -99,9 +115,9 @@ def test_small_segments_are_merged_and_know_as_much(tmp_path: Path, monkeypatch:
     assert len(segments.segments(table.snapshot(), table.index())) == before + 1
     assert segments.merge_small(table.snapshot(), table.index()) == 0, "what is merged is not merged again"
     assert table.check(range(150)) == set(range(25))
-    # Old files go after a day, the merged one stays.
+    # What the merged one covers stays for a quarter of an hour.
     assert segments.delete_unneeded(table.snapshot(), table.index()) == 0
-    later = clock.milliseconds() + 25 * 3_600_000
+    later = clock.milliseconds() + 16 * 60_000
     monkeypatch.setattr(clock, "milliseconds", lambda: later)
     assert segments.delete_unneeded(table.snapshot(), table.index()) > 50
     assert len(os.listdir(table.folder)) == 2
@@ -137,6 +153,20 @@ def test_entries_of_files_that_are_gone_are_left_out_when_segments_are_merged(tm
     segments.merge_small(table.snapshot(), table.index())
     newest = max(segments.segments(table.snapshot(), table.index()), key=lambda each: len(each.manifest.files))
     assert sorted(path for path, _ in newest.manifest.files) == sorted(f"{n}.parquet" for n in range(1, 24, 2))
+
+
+def test_entries_of_files_that_are_gone_stay_for_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """RESTORE may bring the files back."""
+    table = Indexed(tmp_path / "t", Random(7), 2)
+    table.put([0])
+    table.put([1])
+    write_commit(table.path, 1, {"remove": {"path": "0.parquet", "deletionTimestamp": 1, "dataChange": True}})
+    now = clock.milliseconds()
+    monkeypatch.setattr(clock, "milliseconds", lambda: now + 23 * 3_600_000)
+    assert segments.delete_unneeded(table.snapshot(), table.index()) == 0
+    monkeypatch.setattr(clock, "milliseconds", lambda: now + 25 * 3_600_000)
+    assert segments.delete_unneeded(table.snapshot(), table.index()) == 2
+    assert table.check(range(200)) == {1}
 
 
 def test_parts_without_a_manifest_count_for_nothing_and_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 """The hash of a key.
 
-Owns which types can be indexed, and the 48 bits that stand for a key in an index: the upper ones of XXH64 with Spark's
+Owns which types can be indexed, and the 44 bits that stand for a key in an index: the upper ones of XXH64 with Spark's
 seed over the key's columns, as Spark's function ``xxhash64`` computes it. Spark computes it for the rows of files and
 sources (cast to :func:`type_of_kind`), this module for the literals of predicates; a property test compares them.
 
@@ -24,9 +24,9 @@ from headwater.pruning.predicates import Value
 
 #: Spark's seed.
 _SEED = 42
-#: How many bits of the hash are left out: 48 bits take up less space, and collide in one of five million lookups of a
-#: key among 50 million.
-SHIFT = 16
+#: How many bits of the hash are left out: 44 bits take up less space, and collide in one of 350,000 lookups of a key
+#: among 50 million.
+SHIFT = 20
 #: The precision that decimals are hashed with: Spark hashes those of less than 19 digits otherwise.
 DECIMAL_PRECISION = 38
 _LONG = 1 << 64

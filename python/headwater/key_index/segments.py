@@ -47,13 +47,15 @@ PART_SCHEMA = pa.schema([pa.field("h", pa.int64()), pa.field("f", pa.int32()), p
 #: A row group has about so many bytes: a lookup of one key reads one of each part that may have it.
 ROW_GROUP_BYTES = 4 << 20
 _ROWS_OF_GROUP = ROW_GROUP_BYTES // 8
-_FORMAT = 1
+#: Format 1 had hashes of 48 bits.
+_FORMAT = 2
 _MANIFEST = ".json"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _FOOTER_END = 8
-#: For so long, in milliseconds, files stay that no manifest names, and manifests that a merged one replaces: a reader
-#: that has just listed them opens them.
-_STAYS = 24 * 3_600_000
+#: For so long, in milliseconds, what the newest version does not need stays: a build may still run whose parts no
+#: manifest names, and RESTORE may bring back files. What newer segments cover stays shorter: a reader that has just
+#: listed it opens it, or does without.
+_STAYS, _REPLACED_STAYS = 24 * 3_600_000, 15 * 60_000
 #: Segments of up to so many entries in all are merged in memory.
 _MERGED_ENTRIES = 4_000_000
 #: More segments than this with fewer entries than that are merged.
@@ -179,18 +181,21 @@ def _all(snapshot: Snapshot, index: KeyIndex) -> list[Segment]:
     ]
     if not fitting:
         return []
+    named = [file for _, manifest in fitting for file in manifest.files]
+    ends = np.cumsum([len(manifest.files) for _, manifest in fitting])
+    numbers = np.split(_numbers(named, snapshot), ends[:-1])
+    return [Segment(info, manifest, some) for (info, manifest), some in zip(fitting, numbers, strict=True)]
+
+
+def _numbers(files: Sequence[tuple[str, int]], snapshot: Snapshot) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """For each data file, by path and size, its number among the files of a version; -1 if it is none of them."""
     light = snapshot.select(("path", "size"))
     paths, sizes = light["path"].combine_chunks(), light["size"].to_numpy()
-    return [Segment(info, manifest, _numbers(manifest, paths, sizes)) for info, manifest in fitting]
-
-
-def _numbers(manifest: Manifest, paths: pa.Array, sizes: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """For each data file of a manifest, its number among the files of a version; -1 if it is none of them."""
-    if not manifest.files or not len(paths):
-        return np.full(len(manifest.files), -1, np.int64)
-    named = pa.array([path for path, _ in manifest.files], paths.type)
+    if not files or not len(paths):
+        return np.full(len(files), -1, np.int64)
+    named = pa.array([path for path, _ in files], paths.type)
     found = pc.fill_null(pc.index_in(named, value_set=paths), -1).to_numpy().astype(np.int64)
-    same = sizes[found] == np.array([size for _, size in manifest.files])
+    same = sizes[found] == np.array([size for _, size in files])
     return np.where((found >= 0) & same, found, -1)
 
 
@@ -211,6 +216,8 @@ def _manifest(store: Store, info: FileInfo) -> Manifest | None:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, HeadwaterError) as error:
+            if isinstance(error, ValueError):
+                _DAMAGED[info] = None
             _LOG.warning("%s: not used, as it cannot be read: %s", info.path, error)
             return None
     return _MANIFESTS.get(info)
@@ -356,7 +363,7 @@ class _Checked(io.RawIOBase):
 def merge_small(snapshot: Snapshot, index: KeyIndex) -> int:
     """Merge segments of few entries into one, without those of data files that are gone; how many were merged.
 
-    The old ones stay for a day, as a reader may have listed them; until then they cover what the new one covers.
+    The old ones stay for a while, as a reader may have listed them; until then they cover what the new one covers.
 
     :raises OSError: the store failed.
     """
@@ -452,27 +459,37 @@ def _without_merged(found: Sequence[Segment]) -> list[Segment]:
 
 
 def delete_unneeded(snapshot: Snapshot, index: KeyIndex) -> int:
-    """Delete what is of no use to the newest version, once it is a day old: segments of other tables, columns or types,
-    or of data files that are gone or that newer segments cover; parts that no manifest names. How many files.
+    """Delete what has been of no use to the newest version for a while: segments of other tables, columns or types, or
+    of data files that are gone or that newer segments cover; parts that no manifest names. How many files.
 
     :raises OSError: the store failed.
     """
     store, folder = snapshot.store, folder_of(snapshot.table_path, index.name)
-    before = clock.milliseconds() - _STAYS
+    now = clock.milliseconds()
     listed = _listed(store, folder)
-    kept = {segment.info.name for segment in _without_merged(_all(snapshot, index))}
+    fitting = _all(snapshot, index)
+    useful = {segment.info.name for segment in _without_merged(fitting)}
+    replaced = {segment.info.name for segment in fitting if (segment.files >= 0).any()} - useful
+
+    def is_gone(info: FileInfo) -> bool:
+        stays = _REPLACED_STAYS if info.name in replaced else _STAYS
+        return info.name not in useful and info.modification_time < now - stays
+
     manifests = [info for info in listed if info.name.endswith(_MANIFEST)]
-    for info in manifests:
-        if info.name in kept or info.modification_time >= before:
-            kept.add(info.name)
-            if (manifest := _manifest(store, info)) is not None:
-                kept |= {part.name for part in manifest.parts}
-    gone = [info for info in listed if info.name not in kept and info.modification_time < before]
+    gone = [info for info in manifests if is_gone(info)]
+    kept = {name for info in manifests if info not in gone for name in _parts(store, info)}
+    ended = {name for info in gone for name in _parts(store, info)}
+    others = [info for info in listed if not info.name.endswith(_MANIFEST) and info.name not in kept]
+    parts = [info for info in others if info.name in ended or is_gone(info)]
     # Manifests first: what a process that dies here leaves are parts that count no more.
-    gone.sort(key=lambda info: not info.name.endswith(_MANIFEST))
-    for some in (gone[: len(manifests)], gone[len(manifests) :]):
+    for some in (gone, parts):
         store.delete_many(folder, [info.path for info in some])
-    return len(gone)
+    return len(gone) + len(parts)
+
+
+def _parts(store: Store, info: FileInfo) -> list[str]:
+    manifest = _manifest(store, info)
+    return [] if manifest is None else [part.name for part in manifest.parts]
 
 
 def delete_index(snapshot: Snapshot, name: str) -> None:

@@ -31,9 +31,9 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return found
 
 
-def table(path: Path) -> Any:
+def table(path: Path, size: int = 1000) -> Any:
     asked = replace(metadata(), configuration={"headwater.index.by_id.columns": "id"})
-    files = [replace(add_file(f"{n}.parquet"), modification_time=n * 1_000_000) for n in range(1, 9)]
+    files = [replace(add_file(f"{n}.parquet"), modification_time=n * 1_000_000, size=size) for n in range(1, 9)]
     create(path, *files, table=asked)
     return load_snapshot(str(path), LocalStore())
 
@@ -41,10 +41,24 @@ def table(path: Path) -> Any:
 def test_only_files_of_recent_commits_are_built_in_the_background(
     tmp_path: Path, built: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    snapshot = table(tmp_path / "t")
+    snapshot = table(tmp_path / "t", size=4 << 20)
     monkeypatch.setattr(clock, "milliseconds", lambda: 8_500_000)
     key_indexes.build_recent(RecordingStatement(), snapshot)
     assert built == [[f"{n}.parquet" for n in (5, 6, 7, 8)]]
+
+
+@pytest.mark.parametrize("size", [1 << 20, (2 << 20) - 1, 2 << 20])
+def test_few_small_files_wait_for_more(
+    tmp_path: Path, built: list[list[str]], monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    snapshot = table(tmp_path / "t", size)
+    monkeypatch.setattr(clock, "milliseconds", lambda: 2_000_000)
+    key_indexes.build_recent(RecordingStatement(), snapshot)
+    assert bool(built) == (size == 2 << 20)
+    built.clear()
+    monkeypatch.setattr(key_indexes, "_FEWEST_FILES", 8)
+    key_indexes.build_recent(RecordingStatement(), snapshot)
+    assert len(built) == 1
 
 
 def test_a_build_goes_in_batches(tmp_path: Path, built: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:

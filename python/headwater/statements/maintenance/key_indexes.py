@@ -50,6 +50,8 @@ _ROWS_OF_TASK, _ROWS_OF_BATCH = 4_000_000, 64_000_000
 #: What is built in the background is of files that are younger, in milliseconds: an index that was just declared for a
 #: large table waits for REFRESH INDEX or MAINTAIN TABLE, which do not compete with whoever writes.
 _RECENT = 3_600_000
+#: Fewer files with fewer bytes wait for the next commits: a job for them costs more than it saves whoever reads them.
+_FEWEST_FILES, _FEWEST_BYTES = 16, 16 << 20
 #: Bytes of a row where statistics do not say how many there are.
 _ROW_BYTES = 100
 _LONG, _INT = PrimitiveType("long"), PrimitiveType("integer")
@@ -80,10 +82,10 @@ class Built(NamedTuple):
     size: int
 
 
-def build(statement: Statement, snapshot: Snapshot, index: KeyIndex, since: int = 0) -> Built:
+def build(statement: Statement, snapshot: Snapshot, index: KeyIndex, *, recent: bool = False) -> Built:
     """Make the entries of the files that have none, by jobs of the statement, and merge small segments.
 
-    :param since: only of files that were written after this time, in milliseconds since the epoch.
+    :param recent: only of files of recent commits, and only if they are worth a job.
     :raises HeadwaterError: ``HEADWATER_INDEX_NOT_WRITTEN``; ``DELTA_TABLE_ID_MISMATCH`` and
         ``DELTA_TABLE_NOT_FOUND`` if the table was dropped meanwhile; whatever Spark's jobs raise.
     """
@@ -91,9 +93,13 @@ def build(statement: Statement, snapshot: Snapshot, index: KeyIndex, since: int 
         raise _not_written(snapshot, index, _MISSES_COLUMNS)
     snapshot = writing_to_same_table(snapshot)
     missing = ~covered(snapshot, segments(snapshot, index))
-    missing &= snapshot.select(("modification_time",))["modification_time"].to_numpy() >= since
-    files = snapshot.files.filter(pa.array(missing))
     built = Built(0, 0, 0)
+    if recent:
+        light = snapshot.select(("modification_time", "size"))
+        missing &= light["modification_time"].to_numpy() >= clock.milliseconds() - _RECENT
+        if missing.sum() < _FEWEST_FILES and light["size"].to_numpy()[missing].sum() < _FEWEST_BYTES:
+            return built
+    files = snapshot.files.filter(pa.array(missing))
     try:
         for start, some, task_bytes in _batches(snapshot, files):
             done = f"{start:,} of {files.num_rows:,} files done" if start else f"{files.num_rows:,} files"
@@ -113,10 +119,10 @@ def _not_written(snapshot: Snapshot, index: KeyIndex, reason: str) -> HeadwaterE
 
 
 def build_recent(statement: Statement, snapshot: Snapshot) -> None:
-    """Build what is missing of each index of a table, of the files of recent commits; a failure is a warning."""
+    """Build what recent commits made each index of a table miss, if it is worth a job; a failure is a warning."""
     for index in indexes(snapshot.definition):
         try:
-            build(statement, snapshot, index, clock.milliseconds() - _RECENT)
+            build(statement, snapshot, index, recent=True)
         except (HeadwaterError, Py4JJavaError) as error:
             statement.check_cancelled()
             _LOG.warning("%s: the index %s lacks entries: %s", snapshot.table_path, index.name, error)
@@ -142,6 +148,8 @@ def _build(
 
     :raises OSError: the store failed.
     """
+    # Tasks take files in this order, so the numbers of a task's files are close to each other and take few bits.
+    files = files.sort_by([("size", "descending")])
     names = InternalNames.beside([*snapshot.schema.names, *(column.physical_name for column in snapshot.schema)])
     file, row = names.of("file_number"), names.of("row_position")
     # Deleted rows have entries too: a later version may have them again.
