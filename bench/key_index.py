@@ -1,7 +1,7 @@
 """``python -m bench.key_index``: upserts and point queries by random keys, with an index and without.
 
-Each size is a table of 500 files whose keys are hashes, so minimum and maximum prune nothing. The sides work on copies
-made of hard links, alternate, and are: *indexed*, ours with the index; *ours*, the same session settings with
+Each size is a table of 500 files whose keys are hashes, so minimum and maximum prune nothing. It is loaded when its
+index is declared, so its files have the small pages of such tables. The sides work on copies made of hard links, alternate, and are: *indexed*, ours with the index; *ours*, the same session settings with
 ``spark.headwater.keyIndex = never``; and the peer. The output has medians, ratios, the bytes of the index by byte of
 data, and the time of its build beside that of a scan of the whole table.
 
@@ -66,14 +66,17 @@ def _measure(work: Path, count: int, rounds: int, sides: list[str], memory: str)
     maker = Spark(OURS, work, memory)
     size = f"{count // 1_000_000} M rows"
     try:
-        properties = "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
-        table = f"CREATE TABLE delta.`{base}` USING delta {properties}"
+        properties = "'delta.enableDeletionVectors' = 'true', 'headwater.index.by_k.columns' = 'k'"
+        table = f"CREATE TABLE delta.`{base}` USING delta TBLPROPERTIES ({properties})"
+        # Such a session leaves the entries to others.
+        maker.run("SET spark.sql.caseSensitive = true")
         maker.run(f"{table} AS SELECT {_COLUMNS} FROM range(0, {count}, 1, {_FILES})")
+        maker.run("SET spark.sql.caseSensitive = false")
         for number in range(rounds + 1):
             maker.run(f"INSERT OVERWRITE DIRECTORY '{work}/source-{number}' USING parquet {_source(count, number)}")
         _copy(base, work / INDEXED)
         scan = min(maker.run(f"SELECT sum(hash(*)) FROM delta.`{base}`") for _ in range(2))
-        build = maker.run(f"CREATE INDEX by_k ON delta.`{work / INDEXED}` (k)")
+        build = maker.run(f"REFRESH INDEX by_k ON delta.`{work / INDEXED}`")
         data, index = _bytes(base), _bytes(work / INDEXED / "_headwater")
         yield f"{size}: data {data / 1e9:.2f} GB, index {index / data:.3f} of it"
         yield f"{size}: build {build:.1f} s, a scan of all columns {scan:.1f} s: {build / scan:.2f}"

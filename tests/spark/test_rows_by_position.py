@@ -57,14 +57,31 @@ def spoil(path: Path, first: int, last: int) -> None:
     path.write_bytes(bytes(data))
 
 
-def test_no_page_is_read_that_has_none_of_the_rows(spark, tmp_path, settings):
-    with settings({"parquet.page.row.count.limit": "1000"}):
+def pages_of_first_column(spark: Any, path: Path) -> int:
+    """Of the first row group of a file."""
+    hadoop, parquet = spark._jvm.org.apache.hadoop, spark._jvm.org.apache.parquet.hadoop
+    opened = parquet.util.HadoopInputFile.fromPath(hadoop.fs.Path(str(path)), hadoop.conf.Configuration())
+    reader = parquet.ParquetFileReader.open(opened)
+    try:
+        column = reader.getRowGroups().get(0).getColumns().get(0).getPath()
+        return int(reader.getColumnIndexStore(0).getOffsetIndex(column).getPageCount())
+    finally:
+        reader.close()
+
+
+@pytest.mark.parametrize("declared_first", [True, False])
+def test_no_page_is_read_that_has_none_of_the_rows(spark, tmp_path, settings, declared_first):
+    """Files of a table with an index have small pages."""
+    with settings({} if declared_first else {"parquet.page.row.count.limit": "1000"}):
         table = Table(spark, tmp_path / "t", "k STRING, v INT", vectors=True)
+        if declared_first:
+            table.run("ALTER TABLE {t} SET TBLPROPERTIES ('headwater.index.by_k.columns' = 'k')")
         table.run("INSERT INTO {t} SELECT sha2(string(id), 512), 0 FROM range(0, 60000, 1, 1)")
-    table.run("CREATE INDEX by_k ON {t} (k)")
+    table.run("CREATE INDEX IF NOT EXISTS by_k ON {t} (k)")
     (path,) = table.path.glob("part-*.parquet")
     (path.parent / f".{path.name}.crc").unlink()
     assert pq.read_metadata(path).num_row_groups == 1
+    assert pages_of_first_column(spark, path) == 60
     spoil(path, 300, 700)
     assert table.run("UPDATE {t} SET v = 1 WHERE k = sha2('5', 512)") == [(1,)]
     assert table.run("DELETE FROM {t} WHERE k IN (sha2('59999', 512), 'none')") == [(1,)]

@@ -86,8 +86,10 @@ def scan_files(
 
 def _reads_few(files: pa.Table, only: Mapping[str, BitMap64]) -> bool:
     """Whether most files, by their bytes, are files of which only some rows are read."""
+    if not only:
+        return False
     some = files.filter(pc.is_in(files["path"], pa.array(only, pa.string())))
-    return bool(only) and 2 * total_bytes(some) >= total_bytes(files)
+    return 2 * total_bytes(some) >= total_bytes(files)
 
 
 def _row_tracking_columns(attempt: Attempt) -> list[str]:

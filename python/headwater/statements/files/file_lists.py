@@ -43,7 +43,7 @@ _FEW_PATHS = 16
 #: Rows that an index has are read by their positions where they are at most one in so many bytes of their file; of
 #: others, all rows are decoded. Chosen, not measured: some hundred rows.
 _BYTES_OF_ROW = 8192
-#: The same of a table with row tracking.
+#: What the list of a table with row tracking has of each file.
 ROW_TRACKING = ("base_row_id", "default_row_commit_version")
 
 

@@ -18,6 +18,7 @@ from headwater.bridge.messages.callbacks import SmallJob, WriteSpecification, Wr
 from headwater.bridge.statement import Statement
 from headwater.change_data.changelog import PAIRED, PAIRED_TAG
 from headwater.iceberg.fitness import TAG as ICEBERG_COMPAT_TAG
+from headwater.key_index.definition import indexes
 from headwater.log.statistics.writing import statistics_json
 from headwater.protocol import properties
 from headwater.protocol.actions import AddCDCFile, AddFile
@@ -103,6 +104,9 @@ SMALL_JOB = SmallJob(
 #: Options of Spark's Parquet writer that keep variants whole. Without them, Spark shreds variants, which is only
 #: allowed in tables with shredding on (Writer Requirements for Variant Shredding).
 _UNSHREDDED = {"spark.sql.variant.inferShreddingSchema": "false"}
+#: Options of Spark's Parquet writer for tables with a key index: a row that it finds costs the page that it is in. By
+#: default, a page has 20,000 rows.
+_SMALL_PAGES = {"parquet.page.row.count.limit": "1000"}
 
 #: Makes a node of an expression that a user wrote.
 Parsed = Callable[[str], Expression]
@@ -556,6 +560,7 @@ def specification(target: Target, query: Query, options: Options, *, is_gathered
         options={
             "timeZone": "UTC",
             **({} if shreds else _UNSHREDDED),
+            **(_SMALL_PAGES if indexes(target.definition) else {}),
             **{k: v for k, v in kept.items() if v is not None},
         },
     )

@@ -23,13 +23,13 @@ import org.apache.spark.sql.types.{DataType, StructField}
 /**
  * A file's row groups, one open at a time, from which [[ParquetValueCursor]]s read the values of some columns.
  *
- * @param wanted the positions that are asked for, ascending, where these are known; pages without them are not read
+ * @param wanted the positions that are asked for, ascending; pages without them are not read. None where they are not known.
  */
 private final class LateRowGroups private (
     reader: ParquetFileReader,
     types: Array[DataType],
     readers: Array[ParquetValueReader],
-    wanted: Option[Array[Long]])
+    wanted: Array[Long])
     extends Closeable {
 
   private val groups = reader.getRowGroups.asScala.toArray
@@ -49,7 +49,7 @@ private final class LateRowGroups private (
   def asked: Long = columns.map(_.asked).max
 
   /** The positions that are asked for and that the file has; of a part of a file, those that this part has. */
-  def found: Array[Long] = wanted.toArray.flatten.filter(position => groups.exists(contains(_, position)))
+  def found: Array[Long] = wanted.filter(position => groups.exists(contains(_, position)))
 
   /** Puts a column's value at a position into a row of a vector. */
   def put(column: Int, position: Long, vector: WritableColumnVector, row: Int): Unit = columns(column).put(position, vector, row)
@@ -93,19 +93,25 @@ private final class LateRowGroups private (
     columns.foreach(_.enter(group, pages))
   }
 
-  /** The pages of a group with positions that are asked for, where these are so few that others are left out. */
+  /** The pages of a group with positions that are asked for, unless most of its pages have some. */
   private def filtered(group: Int): Option[PageReadStore] = {
     val known = groups(group)
-    val rows = wanted.toArray.flatten.filter(contains(known, _)).map(_ - known.getRowIndexOffset)
+    val rows = wanted.filter(contains(known, _)).map(_ - known.getRowIndexOffset)
     val columns = readers.flatMap(_.column.map(chunk(group, _)))
-    val indexed = columns.forall(_.getOffsetIndexReference != null)
-    if (!indexed || rows.isEmpty || rows.length * LateRowGroups.RowsOfPage > known.getRowCount) None
+    val indexed = columns.nonEmpty && columns.forall(_.getOffsetIndexReference != null)
+    if (rows.isEmpty || !indexed || rows.length > pages(group, columns.toSeq)) None
     else {
       val ranges = RowRanges.create(known.getRowCount, IntStream.range(0, rows.length).iterator, new RowsAsPages(rows))
       // Its type is of a class that no other package may name.
       val pages: PageReadStore = reader.readFilteredRowGroup(group, ranges)
       Some(pages)
     }
+  }
+
+  /** The pages of the column that has the most. */
+  private def pages(group: Int, columns: Seq[ColumnChunkMetaData]): Int = {
+    val indexes = reader.getColumnIndexStore(group)
+    columns.map(column => indexes.getOffsetIndex(column.getPath).getPageCount).max
   }
 
   private def chunk(group: Int, column: ColumnDescriptor): ColumnChunkMetaData =
@@ -128,9 +134,6 @@ private final class RowsAsPages(rows: Array[Long]) extends OffsetIndex {
 }
 
 private object LateRowGroups {
-  /** The rows of a page that Parquet's and Spark's writers make; others make pages of 1 MB. */
-  private val RowsOfPage = 20000L
-
   /**
    * Opens a file, or the part of it that a task reads. None if it stores one of the columns in a way that [[ParquetValueReader]] does not
    * support.
@@ -143,7 +146,7 @@ private object LateRowGroups {
       fields: Array[StructField],
       rebaseMode: String,
       conf: Configuration,
-      wanted: Option[Array[Long]] = None): Option[LateRowGroups] = {
+      wanted: Array[Long] = Array.empty): Option[LateRowGroups] = {
     val options = HadoopReadOptions.builder(conf, file.toPath).withRange(file.start, file.start + file.length).build()
     val reader = ParquetFileReader.open(HadoopInputFile.fromPath(file.toPath, conf), options)
     var opened: Option[LateRowGroups] = None

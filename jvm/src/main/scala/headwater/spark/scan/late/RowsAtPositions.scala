@@ -36,7 +36,7 @@ final case class RowsAtPositions(
    * @param positions ascending; the file may lack rows at some of them
    */
   def of(file: PartitionedFile, positions: Array[Long], conf: Configuration): Option[Iterator[InternalRow]] =
-    LateRowGroups.open(file, stored.map(schema(_)), rebaseMode, conf, Some(positions)).map { groups =>
+    LateRowGroups.open(file, stored.map(schema(_)), rebaseMode, conf, positions).map { groups =>
       Option(TaskContext.get()).foreach(_.addTaskCompletionListener[Unit](_ => groups.close()))
       new Batches(file, groups).asInstanceOf[Iterator[InternalRow]]
     }
@@ -64,8 +64,9 @@ final case class RowsAtPositions(
     private def read(most: Int): ColumnarBatch = {
       val vectors = schema.map(field => new OnHeapColumnVector(most, field.dataType)).toArray
       val bytes = vectors.filter(vector => RowsAtPositions.hasBytes(vector.dataType)).map(_.arrayData())
+      val mostBytes = RowsAtPositions.MostBytes / math.max(bytes.length, 1)
       var row = 0
-      while (row < most && bytes.map(_.getElementsAppended.toLong).sum < RowsAtPositions.MostBytes) {
+      while (row < most && bytes.forall(_.getElementsAppended < mostBytes)) {
         val at = positions(taken + row)
         if (position >= 0) vectors(position).putLong(row, at)
         var i = 0
@@ -90,7 +91,7 @@ final case class RowsAtPositions(
 
 object RowsAtPositions {
   /** A batch ends after so many bytes of texts: a long one that is once in a file's dictionary may be in each row. */
-  private val MostBytes = 8L << 20
+  private val MostBytes = 8 << 20
 
   /** Whether columns may be read so. */
   def supports(schema: StructType): Boolean = schema.forall(_.dataType match {
