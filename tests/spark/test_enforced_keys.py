@@ -354,3 +354,34 @@ def test_a_delete_takes_one_of_two_rows_that_another_engine_wrote(spark, rows, t
     write_deltalake(folder, twins, mode="append")
     spark.sql("DELETE FROM t WHERE v IN ('a', 'c')")
     assert rows("SELECT v FROM t WHERE id IN (3, 50) ORDER BY v") == [("b",), ("d",), ("old",)]
+
+
+@pytest.mark.parametrize("vectors", ["true", "false"])
+def test_statements_that_change_no_key_are_not_kept_from_rows_of_another_engine(spark, rows, t, fails, vectors):
+    spark.sql(f"ALTER TABLE t SET TBLPROPERTIES ('delta.enableDeletionVectors' = '{vectors}')")
+    folder = spark.sql("DESCRIBE DETAIL t").first().location.removeprefix("file:")
+    write_deltalake(folder, pa.table({"id": pa.array([50, 50, 51], pa.int32()), "v": ["a", "b", "c"]}), mode="append")
+    spark.sql("UPDATE t SET v = concat(v, '!') WHERE id >= 50")
+    spark.sql("MERGE INTO t USING (SELECT 51 AS a) s ON t.id = s.a WHEN MATCHED THEN UPDATE SET v = 'd'")
+    assert rows("SELECT * FROM t WHERE id >= 50 ORDER BY v") == [(50, "a!"), (50, "b!"), (51, "d")]
+    for text in ("UPDATE t SET id = 50 WHERE id = 51", "UPDATE t SET v = 'e', ID = id + 1 WHERE v = 'a!'"):
+        with fails(DUPLICATE, "pk"):
+            spark.sql(text)
+
+
+@pytest.mark.parametrize("vectors", ["true", "false"])
+def test_a_key_that_is_generated_changes_with_its_column(spark, rows, database, fails, vectors):
+    spark.sql(
+        "CREATE TABLE t (a INT, g INT NOT NULL GENERATED ALWAYS AS (a % 10), v INT, CONSTRAINT pk PRIMARY KEY (g) "
+        f"ENFORCED) USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = '{vectors}')"
+    )
+    spark.sql("INSERT INTO t (a, v) VALUES (1, 1), (2, 2)")
+    spark.sql("UPDATE t SET v = 3 WHERE a = 1")
+    spark.sql("UPDATE t SET a = 14 WHERE a = 1")
+    for text in (
+        "UPDATE t SET a = 12 WHERE v = 3",
+        "MERGE INTO t USING (SELECT 3 AS b) s ON t.v = s.b WHEN MATCHED THEN UPDATE SET a = 12",
+    ):
+        with fails(DUPLICATE, "pk"):
+            spark.sql(text)
+    assert rows("SELECT * FROM t ORDER BY a") == [(2, 2, 2), (14, 4, 3)]

@@ -132,6 +132,8 @@ class Transaction:
         self.mirrors = False
         #: Whether the rows that it adds are those of another version of the table, as they are.
         self.brings_back = False
+        #: Whether each row that it adds has the enforced key of a row that it removes.
+        self.keeps_keys = False
         self._cache = cache
         self._max_attempts = max_attempts
         self._committer = committer

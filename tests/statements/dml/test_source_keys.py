@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pyarrow as pa
@@ -9,13 +10,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from headwater.bridge.messages.callbacks import ParquetFile, ParquetFiles
+from headwater.key_index.definition import KeyIndex
+from headwater.protocol.types import StructField, parse_type
 from headwater.pruning.predicates import And, Column, Comparison, Constant, In, Literal
 from headwater.statements.dml.request import Key
-from headwater.statements.dml.source_keys import SourceKeys, read_source_keys
+from headwater.statements.dml.source_keys import MOST_KEYS, AskedIndex, SourceKeys, read_source_keys
 
 
-def between(least, greatest, kind="long"):
-    column = Column(("id",))
+def between(least, greatest, kind="long", name="id"):
+    column = Column((name,))
     return And((Comparison("<=", Literal(kind, least), column), Comparison("<=", column, Literal(kind, greatest))))
 
 
@@ -156,3 +159,93 @@ def test_values_of_other_types(kind, texts, values):
     assert read_source_keys(Told(None, None), 3, [Key("id", 5, f'"{kind}"')]) == SourceKeys(
         2000, [between(values[0], values[1], kind)]
     )
+
+
+@pytest.mark.parametrize("found", ["A\N{REPLACEMENT CHARACTER}", "\N{REPLACEMENT CHARACTER}"])
+def test_what_is_no_text_bounds_nothing(found):
+    """Its bytes have another order than what stands for them: the byte FF comes after all text."""
+
+    class Told(Source):
+        def query(self, sql):
+            return [{"n": 2000, "min0": "A", "max0": found}]
+
+    assert read_source_keys(Told(None, None), 3, [Key("id", 5, '"string"')]) == SourceKeys(2000, [])
+
+
+# -- For an index ------------------------------------------------------------------------------------------------------
+
+
+class Small(Source):
+    """A source that Spark estimates to be small; its one query gives the rows of each key."""
+
+    size = 1000
+
+    def __init__(self, *rows):
+        super().__init__(None, None)
+        self.rows = rows
+
+    def plan_size(self, plan):
+        assert plan == 3
+        return self.size
+
+    def query(self, sql):
+        self.queries.append(sql)
+        return list(self.rows) if "GROUP BY" in sql else super().query(sql)
+
+
+def asked(name, *keys):
+    columns = [StructField(key.column, parse_type(json.loads(key.type))) for key in keys]
+    return AskedIndex(KeyIndex(name, tuple(columns)), keys)
+
+
+TEXT, PRICE = Key("k", 7, '"string"'), Key("price", 8, '"decimal(5,2)"')
+
+
+def test_one_query_tells_all_that_an_index_asks():
+    told = Small({"k0": "b", "h0": 11, "n": 2}, {"k0": "a", "h0": 12, "n": 1}, {"n": 4})
+    found = read_source_keys(told, 3, [TEXT], [asked("i", TEXT)])
+    assert found.rows == 7
+    assert found.predicates == [In(Column(("k",)), "string", ("a", "b"))]
+    assert {name: sorted(hashes) for name, hashes in found.hashes.items()} == {"i": [11, 12]}
+    assert len(told.queries) == 1
+
+
+def test_indexes_over_some_of_the_keys():
+    told = Small(
+        {"k0": "b", "k1": "9.00", "h0": 11, "h1": 21, "n": 2},
+        {"k0": "b", "k1": "10.00", "h0": 11, "h1": 22, "n": 2000},
+        {"k0": "c", "h0": 13, "n": 1},
+        {"k1": "-1.00", "n": 1},
+    )
+    found = read_source_keys(told, 3, [TEXT, PRICE], [asked("i", TEXT), asked("both", PRICE, TEXT)])
+    assert found.predicates == [
+        between("b", "c", "string", "k"),
+        between("-1.00", "10.00", "decimal(5,2)", "price"),
+    ]
+    assert {name: sorted(hashes) for name, hashes in found.hashes.items()} == {"i": [11, 13], "both": [21, 22]}
+
+
+def test_a_key_that_cannot_be_looked_up_is_told():
+    told = Small({"k0": "a", "h0": 1, "n": 1}, {"k0": "b", "n": 1})
+    assert read_source_keys(told, 3, [TEXT], [asked("i", TEXT)]).hashes == {"i": None}
+
+
+def test_a_source_of_nulls_for_an_index():
+    assert read_source_keys(Small({"n": 5}), 3, [TEXT], [asked("i", TEXT)]) == SourceKeys(5, [Constant(False)])
+
+
+def test_keys_that_are_no_text_have_hashes_but_no_bounds():
+    told = Small({"k0": "\N{REPLACEMENT CHARACTER}", "h0": 5, "n": 1}, {"k0": "b", "h0": 1, "n": 1})
+    found = read_source_keys(told, 3, [TEXT], [asked("i", TEXT)])
+    assert found.predicates == []
+    assert sorted(found.hashes["i"]) == [1, 5]
+
+
+def test_many_keys_and_large_sources_are_bounded_alone():
+    many_keys = Small(*({"k0": str(n), "h0": n, "n": 1} for n in range(MOST_KEYS + 1)))
+    large = Small()
+    large.size = 1 << 30
+    for told in (many_keys, large):
+        found = read_source_keys(told, 3, [TEXT], [asked("i", TEXT)])
+        assert (found.rows, found.hashes) == (2000, {})
+    assert not any("GROUP BY" in query for query in large.queries)

@@ -14,6 +14,8 @@ import pyarrow as pa
 
 from headwater.bridge.messages.define import CommitAnswer
 from headwater.pruning.predicates import Predicate
+from headwater.schema.generated import generated_columns
+from headwater.schema.keys import enforced_key
 from headwater.statements.dml.attempt import Attempt
 from headwater.statements.dml.outcome import Effect
 from headwater.statements.dml.scan import total_bytes
@@ -119,6 +121,18 @@ def end(
     )
     application = request.application or idempotence(request.options, statement)
     return commit(attempt.txn, statement, provenance, counts, application=application)
+
+
+def note_kept_keys(attempt: Attempt) -> None:
+    """Note that an UPDATE or a MERGE changes no enforced key, if its clauses tell: its rows need no check then, even if
+    another engine wrote two of one key.
+    """
+    request, schema = attempt.request, attempt.target.schema
+    key = enforced_key(attempt.snapshot.definition)
+    if key is not None and not request.not_matched:
+        clauses = [*request.matched, *request.not_matched_by_source]
+        changed = {column.name.lower() for column in generated_columns(schema)}.union(*(c.assigned for c in clauses))
+        attempt.txn.keeps_keys = changed.isdisjoint(name.lower() for name in key.columns)
 
 
 def note_reads(attempt: Attempt, *reads: Sequence[Predicate]) -> None:

@@ -31,9 +31,9 @@ from headwater.sql.composing import STAR, Relation, Rows, select
 from headwater.statements.calls import call
 from headwater.statements.dml.attempt import Attempt, begin, check_appends_only, run, unless_done
 from headwater.statements.dml.descriptions import Explanation
-from headwater.statements.dml.ending import FileMetrics, end, note_reads
+from headwater.statements.dml.ending import FileMetrics, end, note_kept_keys, note_reads
 from headwater.statements.dml.identities import advance_identities, generated_identities
-from headwater.statements.dml.indexed_keys import by_source_keys, index_of_keys
+from headwater.statements.dml.indexed_keys import indexes_of_source, rows_of_keys
 from headwater.statements.dml.join import (
     Joined,
     counting,
@@ -58,7 +58,13 @@ from headwater.statements.dml.outcome import (
 from headwater.statements.dml.request import Clause, DmlRequest, Key
 from headwater.statements.dml.rewrite import Output, Rewrite, compose_rewrite
 from headwater.statements.dml.scan import Scan, note_predicates, scan_files, total_bytes
-from headwater.statements.dml.source_keys import SourceKeys, read_source_keys, source_keys_without_jobs, usable
+from headwater.statements.dml.source_keys import (
+    AskedIndex,
+    SourceKeys,
+    read_source_keys,
+    source_keys_without_jobs,
+    usable,
+)
 from headwater.statements.dml.strategy import SMALL_SOURCE_BYTES, Facts, Inserts, Needed, Strategy, choose
 from headwater.statements.dml.update import check_identity_unassigned
 from headwater.statements.files.data_footers import live_rows
@@ -123,8 +129,10 @@ def explain(request: ChangeRequest, statement: Statement, mode: str) -> str:
     else:
         shown.strategy("insert-only", f"no clause changes rows of the table; {joined.name} of target and source")
     shown.note(f"Jobs: {strategy.name}: {strategy.reason}")
-    if plan.reads_keys and not wanted.not_matched_by_source and (index := index_of_keys(attempt)) is not None:
-        shown.note(f"Index: when it runs, {index.name} says which rows have the source's keys, if that reads less.")
+    if plan.reads_keys and (asked := _asked(attempt)):
+        shown.note(
+            f"Index: when it runs, {asked[0].index.name} says which rows have the source's keys, if that reads less."
+        )
     if plan.keys is None and plan.reads_keys:
         shown.note(_unread_keys(attempt, plan))
     if strategy.otherwise is not None:
@@ -220,7 +228,7 @@ def _plan(attempt: Attempt, *, runs_jobs: bool = True) -> _Plan:
     choice = choose(facts)
     while isinstance(choice, Needed):
         if choice is Needed.SOURCE_KEYS:
-            keys = _read_keys(statement, request.message.source, request.keys, runs_jobs)
+            keys = _read_keys(attempt, request.message.source, runs_jobs)
             if keys is not None:
                 files, indexed = _left(attempt, request.message.source, keys, runs_jobs)
             facts = replace(facts, bytes_left=total_bytes(files))
@@ -251,9 +259,8 @@ def _left(attempt: Attempt, source: int, keys: SourceKeys, runs_jobs: bool) -> t
     request, snapshot = attempt.request, attempt.snapshot
     selected = _selected(snapshot, _reads(request, keys))
     indexed = None
-    # A clause WHEN NOT MATCHED BY SOURCE acts on rows with other keys.
-    if runs_jobs and not request.not_matched_by_source:
-        indexed = by_source_keys(attempt, source, selected)
+    if runs_jobs:
+        indexed = rows_of_keys(attempt.statement, snapshot, source, _asked(attempt), keys, selected)
     return snapshot.files.filter(selected if indexed is None else indexed.files), indexed
 
 
@@ -324,11 +331,17 @@ def small_target_bytes(statement: Statement) -> int:
     return SMALL_TARGET.of(statement)
 
 
-def _read_keys(statement: Statement, source: int, keys: Sequence[Key], runs_jobs: bool) -> SourceKeys | None:
+def _read_keys(attempt: Attempt, source: int, runs_jobs: bool) -> SourceKeys | None:
+    statement, keys = attempt.statement, usable(attempt.request.keys)
     if not runs_jobs:
-        return source_keys_without_jobs(statement, source, usable(keys))
+        return source_keys_without_jobs(statement, source, keys)
     statement.step("read the source's keys", 1, 3)
-    return read_source_keys(statement, source, usable(keys))
+    return read_source_keys(statement, source, keys, _asked(attempt))
+
+
+def _asked(attempt: Attempt) -> list[AskedIndex]:
+    """The indexes that may know the source's keys. A clause WHEN NOT MATCHED BY SOURCE acts on rows with others."""
+    return [] if attempt.request.not_matched_by_source else indexes_of_source(attempt)
 
 
 def _with_cached_source(attempt: Attempt, plan: _Plan) -> _Plan:
@@ -338,7 +351,7 @@ def _with_cached_source(attempt: Attempt, plan: _Plan) -> _Plan:
     plan = replace(plan, source=attempt.statement.keep(query.text()), is_cached=True)
     if not plan.reads_keys or plan.keys is not None:
         return plan
-    keys = _read_keys(attempt.statement, plan.source, attempt.request.keys, True)
+    keys = _read_keys(attempt, plan.source, True)
     assert keys is not None
     files, indexed = _left(attempt, plan.source, keys, True)
     return replace(plan, keys=keys, files=files, indexed=indexed, counts_source=False)
@@ -494,6 +507,7 @@ def _end(attempt: Attempt, plan: _Plan, jobs: Sequence[Job], effect: Effect, sca
         "notMatchedPredicates": _predicates(request.not_matched),
         "notMatchedBySourcePredicates": _predicates(by_source),
     }
+    note_kept_keys(attempt)
     return end(attempt, "MERGE", parameters, metrics, [updated + deleted + inserted, updated, deleted, inserted])
 
 

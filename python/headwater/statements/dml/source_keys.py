@@ -1,25 +1,41 @@
 """Which files of the target a MERGE's source can match, by the source's own keys.
 
-Owns reading the source's least and greatest keys, or all of them where they are few, and the predicates over the target
-that follow. A key is a column of the target that the ON condition equates with an expression over the source. A row of
-the target matches only if the column has one of the source's values.
+Owns reading the source's least and greatest keys, or all of them where they are few or where an index can say which
+rows have them, and the predicates over the target that follow. A key is a column of the target that the ON condition
+equates with an expression over the source. A row of the target matches only if the column has one of the source's
+values.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headwater.basics.errors import HeadwaterError
 from headwater.bridge.statement import Statement
+from headwater.key_index.definition import KeyIndex
 from headwater.protocol.types import INTEGERS, DataType, DecimalType, PrimitiveType, parse_type
 from headwater.pruning.predicates import And, Column, Comparison, Constant, In, Literal, Predicate, Value
-from headwater.sql.composing import STAR, Alias, Cast, Expression, Relation, Resolved, Rows, call, select
+from headwater.sql.composing import (
+    STAR,
+    Alias,
+    Cast,
+    Expression,
+    Relation,
+    Resolved,
+    Rows,
+    call,
+    select,
+)
+from headwater.sql.composing import Column as Named
 from headwater.statements.dml.request import Key
+from headwater.statements.files.key_hashes import hash_of_known
 from headwater.stores import store_for
 from headwater.stores.parquet_footers import read_footer
 
@@ -30,16 +46,29 @@ _FEW = 1000
 #: ``footers-of-source``), but in 0.3 s where each takes a request of 10 ms, which is as long as a query takes.
 _FEW_FILES = 32
 
+#: The most keys that an index is asked for; a source with more is joined with all rows. Chosen, not measured: they
+#: cross the bridge.
+MOST_KEYS = 200_000
+#: All keys of a source are read at once, for an index, if Spark estimates this many bytes at most.
+_FEW_BYTES = 8 << 20
+
 #: The least and the greatest value as text, None if it has no value.
 _Bounds = tuple[str | None, str | None]
 
 
 @dataclass(frozen=True)
 class SourceKeys:
-    """How many rows the source has, and predicates that are true for each row of the target that matches."""
+    """What is known of the keys.
+
+    :param rows: how many rows the source has.
+    :param predicates: those that are true for each row of the target that matches.
+    :param hashes: the hashes of the keys of indexes, by the name of the index; None where some cannot be looked up, or
+        where they are too many. An index that is not in here was not asked about.
+    """
 
     rows: int
     predicates: Sequence[Predicate]
+    hashes: Mapping[str, Sequence[int] | None] = field(default_factory=dict)
 
 
 def usable(keys: Sequence[Key]) -> list[Key]:
@@ -47,11 +76,35 @@ def usable(keys: Sequence[Key]) -> list[Key]:
     return [key for key in keys if _is_usable(_type(key))]
 
 
-def read_source_keys(statement: Statement, plan: int, keys: Sequence[Key]) -> SourceKeys:
+@dataclass(frozen=True)
+class AskedIndex:
+    """An index to look the source's keys up in, and the key of each of its columns, whose values are hashed like it."""
+
+    index: KeyIndex
+    keys: Sequence[Key]
+
+    @property
+    def values(self) -> list[Expression]:
+        """The keys' values, in a query over the source."""
+        return [Resolved(key.value) for key in self.keys]
+
+    def hash(self) -> Expression:
+        """Their hash; null if one of them cannot be looked up."""
+        return hash_of_known(self.index.columns, self.values)
+
+
+def read_source_keys(
+    statement: Statement, plan: int, keys: Sequence[Key], asked: Sequence[AskedIndex] = ()
+) -> SourceKeys:
     """The source's keys: from the footers of its files where these have them, else by a query.
 
     :param plan: the relation the keys' expressions are over.
+    :param asked: the indexes to look them up in; their keys are among the keys.
     """
+    if asked and statement.plan_size(plan) <= _FEW_BYTES:
+        known = _read_at_once(statement, plan, keys, asked)
+        if known is not None:
+            return known
     rows, bounds = _bounds_of_footers(statement, plan, keys) or _queried_bounds(statement, Relation(plan), keys)
     if any(least is None for least, _ in bounds):
         return SourceKeys(rows, [Constant(False)])  # every key is null, and null equals nothing
@@ -60,10 +113,42 @@ def read_source_keys(statement: Statement, plan: int, keys: Sequence[Key]) -> So
         if _are_few(rows, bound):
             value = Alias(_as_text(_type(key), Resolved(key.value)), "k")
             found = statement.query(select(value, rows=Relation(plan), is_distinct=True).text())
-            predicates.append(_is_one_of(key, [row["k"] for row in found if row.get("k") is not None]))
+            predicates += _is_one_of(key, [row["k"] for row in found if row.get("k") is not None])
         else:
-            predicates.append(_is_between(key, bound))
+            predicates += _is_between(key, bound)
     return SourceKeys(rows, predicates)
+
+
+def _read_at_once(
+    statement: Statement, plan: int, keys: Sequence[Key], asked: Sequence[AskedIndex]
+) -> SourceKeys | None:
+    """The source's keys and their hashes by one query; None if they are too many."""
+    texts = {key: f"k{i}" for i, key in enumerate(keys)}
+    hashes = {each.index.name: f"h{i}" for i, each in enumerate(asked)}
+    given = select(
+        *(Alias(_as_text(_type(key), Resolved(key.value)), name) for key, name in texts.items()),
+        *(Alias(each.hash(), hashes[each.index.name]) for each in asked),
+        rows=Relation(plan),
+    )
+    names = [Named(name) for name in [*texts.values(), *hashes.values()]]
+    count = Alias(call("count", STAR), "n")
+    found = statement.query(select(*names, count, rows=given, group_by=names, limit=MOST_KEYS + 1).text())
+    if len(found) > MOST_KEYS:
+        return None
+    rows = sum(int(row["n"]) for row in found)
+    predicates: list[Predicate] = []
+    for key, name in texts.items():
+        known = _ordered(_type(key), {row[name] for row in found if name in row})
+        if not known:
+            return SourceKeys(rows, [Constant(False)])
+        bound = known[0], known[-1]
+        predicates += _is_one_of(key, known) if _are_few(rows, bound) else _is_between(key, bound)
+    of_index = dict[str, list[int] | None]()
+    for each in asked:
+        parts = [texts[key] for key in each.keys]
+        entries = {row.get(hashes[each.index.name]) for row in found if all(part in row for part in parts)}
+        of_index[each.index.name] = None if None in entries else [int(entry) for entry in entries if entry is not None]
+    return SourceKeys(rows, predicates, of_index)
 
 
 def source_keys_without_jobs(statement: Statement, plan: int, keys: Sequence[Key]) -> SourceKeys | None:
@@ -76,7 +161,7 @@ def source_keys_without_jobs(statement: Statement, plan: int, keys: Sequence[Key
         return SourceKeys(rows, [Constant(False)])
     if any(_are_few(rows, bound) for bound in bounds):
         return None
-    return SourceKeys(rows, [_is_between(key, bound) for key, bound in zip(keys, bounds, strict=True)])
+    return SourceKeys(rows, [each for key, bound in zip(keys, bounds, strict=True) for each in _is_between(key, bound)])
 
 
 def _are_few(rows: int, bound: _Bounds) -> bool:
@@ -163,17 +248,33 @@ def _as_text(kind: DataType, value: Expression) -> Expression:
     return Cast(value, PrimitiveType("string"))
 
 
-def _is_one_of(key: Key, values: Sequence[str]) -> Predicate:
+def _is_one_of(key: Key, values: Sequence[str]) -> list[Predicate]:
+    if any(map(_is_no_text, values)):
+        return []
     kind = _type(key)
-    return In(Column((key.column,)), kind.to_json(), tuple(_value(kind, value) for value in values))
+    return [In(Column((key.column,)), kind.to_json(), tuple(_value(kind, value) for value in values))]
 
 
-def _is_between(key: Key, bound: _Bounds) -> Predicate:
+def _is_between(key: Key, bound: _Bounds) -> list[Predicate]:
     (least, greatest), kind, column = bound, _type(key), Column((key.column,))
     assert least is not None
     assert greatest is not None
+    if _is_no_text(least) or _is_no_text(greatest):
+        return []
     low, high = (Literal(kind.to_json(), _value(kind, text)) for text in (least, greatest))
-    return And((Comparison("<=", low, column), Comparison("<=", column, high)))
+    return [And((Comparison("<=", low, column), Comparison("<=", column, high)))]
+
+
+def _is_no_text(value: str) -> bool:
+    """Whether a string has bytes that are no text: what stands for them has another order than they have."""
+    return "\N{REPLACEMENT CHARACTER}" in value
+
+
+def _ordered(kind: DataType, texts: Iterable[str]) -> list[str]:
+    def value(text: str) -> Any:
+        return Decimal(text) if isinstance(kind, DecimalType) else _value(kind, text)
+
+    return sorted(texts, key=value)
 
 
 def _value(kind: DataType, text: str) -> Value:

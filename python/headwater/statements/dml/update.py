@@ -23,7 +23,7 @@ from headwater.schema.identity import identity_columns
 from headwater.statements.calls import call
 from headwater.statements.dml.attempt import Attempt, begin, check_appends_only, run, unless_done
 from headwater.statements.dml.descriptions import Explanation
-from headwater.statements.dml.ending import FileMetrics, end, note_reads
+from headwater.statements.dml.ending import FileMetrics, end, note_kept_keys, note_reads
 from headwater.statements.dml.outcome import Job, replaces_whole, steps
 from headwater.statements.dml.replacing import Replacing, plan_replacing
 from headwater.statements.dml.request import Clause, DmlRequest
@@ -53,6 +53,7 @@ def _update(attempt: Attempt) -> CommitAnswer:
     plan = _plan(attempt)
     files, found = plan.files, None
     note_reads(attempt, attempt.request.predicates)
+    note_kept_keys(attempt)
     if plan.searches:
         attempt.statement.step("find matching rows", 1, 2)
         found = plan.search(attempt).run(attempt)

@@ -58,11 +58,10 @@ from headwater.sql.composing import (
     every,
     infix,
     select,
-    when,
 )
 from headwater.statements.files.file_lists import describe_vector, relation_over
-from headwater.statements.files.indexed_rows import by_keys
-from headwater.statements.files.key_hashes import as_noted, hash_expression, is_hashed
+from headwater.statements.files.indexed_rows import by_keys, indexes_over
+from headwater.statements.files.key_hashes import as_noted, hash_of_known
 from headwater.statements.files.rows import has_text
 from headwater.statements.internal_names import InternalNames
 from headwater.statements.running.committing import checks_commits
@@ -85,8 +84,9 @@ def check_enforced_key(statement: Statement, txn: Transaction, operation: str) -
 
     :raises HeadwaterError: ``HEADWATER_DUPLICATE_KEY``.
     """
-    key = None if txn.mirrors or txn.brings_back else enforced_key(txn.definition)
-    added = [] if key is None or operation == "DELETE" else txn.rows_added
+    is_bound = not (txn.mirrors or txn.brings_back or txn.keeps_keys or operation == "DELETE")
+    key = enforced_key(txn.definition) if is_bound else None
+    added = [] if key is None else txn.rows_added
     if key is None or not added:
         return
     statement.step(f"check the primary key {key.name}")
@@ -140,13 +140,8 @@ class _Check:
         :raises HeadwaterError: two new rows have one key.
         """
         noted = [Alias(as_noted(column.type, Column(column.name)), f"k{n}") for n, column in enumerate(self._columns)]
-        hashed: Expression = NULL
-        if self._index is not None:
-            over = self._index.columns
-            values = [Column(column.name) for column in over]
-            is_known = every(*(is_hashed(column, value) for column, value in zip(over, values, strict=True)))
-            hashed = hash_expression(over, values)
-            hashed = hashed if is_known is None else when(is_known, hashed)
+        over = () if self._index is None else self._index.columns
+        hashed = hash_of_known(over, [Column(column.name) for column in over]) if over else NULL
         found: list[dict[str, Any]] = []
         if not self._are_many:
             query = select(*noted, Alias(hashed, "h"), rows=self._new, limit=_MOST_KEYS + 1)
@@ -170,7 +165,9 @@ class _Check:
             if len(hashes) == len(keys):
                 # If the index of the hashes cannot be read, another one is asked, whose hashes are others.
                 asked = partial(self._hashes_for, hashes)
-                found = by_keys(self._statement, snapshot, self._key.columns, asked, files)
+                found = by_keys(
+                    self._statement, snapshot, indexes_over(self._statement, snapshot, self._key.columns), asked, files
+                )
                 files, only = (files, only) if found is None else (found.files, dict(found.rows))
         rows = snapshot.files.filter(files)
         gone = dict[int, BitMap64]()

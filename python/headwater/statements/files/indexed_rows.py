@@ -8,7 +8,7 @@ says which rows may have a key, so a statement still compares keys.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -75,8 +75,7 @@ def by_predicates(
 
     :param files: for each file of the version, whether it may have such rows.
     """
-    known = _known(statement, snapshot)
-    if not known:
+    if not indexes(snapshot.definition):
         return None
     equalities = _equalities(snapshot, predicates)
 
@@ -89,44 +88,30 @@ def by_predicates(
         found = (hash_of(index.kinds, key) for key in itertools.product(*values))
         return [each for each in found if each is not None]
 
-    return _look_up(statement, snapshot, [each for each in known if _is_over(each, equalities)], hashes, files)
+    return by_keys(statement, snapshot, indexes_over(statement, snapshot, equalities), hashes, files)
+
+
+def indexes_over(statement: Statement, snapshot: Snapshot, columns: Container[str]) -> list[KeyIndex]:
+    """The indexes of a table that a statement may use and that are over some of the columns."""
+    if KEY_INDEX.of(statement) == "never":
+        return []
+    known = indexes(snapshot.definition)
+    return [index for index in known if all(column.name in columns for column in index.columns)]
 
 
 def by_keys(
-    statement: Statement,
-    snapshot: Snapshot,
-    columns: Iterable[str],
-    hashes: Callable[[KeyIndex], Iterable[int] | None],
-    files: pa.BooleanArray,
-) -> IndexedRows | None:
-    """The rows that have one of some keys.
-
-    :param columns: the columns of the keys, each with values of its own type; an index may be over some of them.
-    :param hashes: the hashes of the keys' values of an index's columns; None if they are too many.
-    :param files: for each file of the version, whether it may have such rows.
-    """
-    known = _known(statement, snapshot)
-    given = set(columns)
-    return _look_up(statement, snapshot, [each for each in known if _is_over(each, given)], hashes, files)
-
-
-def _known(statement: Statement, snapshot: Snapshot) -> list[KeyIndex]:
-    if KEY_INDEX.of(statement) == "never":
-        return []
-    return indexes(snapshot.definition)
-
-
-def _is_over(index: KeyIndex, columns: Iterable[str]) -> bool:
-    return all(column.name in columns for column in index.columns)
-
-
-def _look_up(
     statement: Statement,
     snapshot: Snapshot,
     usable: Sequence[KeyIndex],
     hashes: Callable[[KeyIndex], Iterable[int] | None],
     files: pa.BooleanArray,
 ) -> IndexedRows | None:
+    """The rows that have one of some keys, by the first index that is worth it of those over the most columns.
+
+    :param usable: the indexes over columns of the keys.
+    :param hashes: the hashes of the keys' values of an index's columns; None if they are too many.
+    :param files: for each file of the version, whether it may have such rows.
+    """
     if not usable:
         return None
     always = KEY_INDEX.of(statement) == "always"

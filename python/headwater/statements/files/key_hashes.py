@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from headwater.key_index.hashing import EARLIEST, SHIFT, kind_of, type_of_kind
 from headwater.protocol.types import DataType, DecimalType, PrimitiveType, StructField
-from headwater.sql.composing import Cast, Expression, Number, call, infix
+from headwater.sql.composing import Cast, Expression, Number, call, every, infix, when
 
 
 def hash_expression(columns: Sequence[StructField], values: Sequence[Expression]) -> Expression:
@@ -21,8 +21,15 @@ def hash_expression(columns: Sequence[StructField], values: Sequence[Expression]
     return call("shiftrightunsigned", call("xxhash64", *hashed), Number(SHIFT))
 
 
-def is_hashed(column: StructField, value: Expression) -> Expression | None:
-    """Whether a value can be looked up (:data:`~headwater.key_index.hashing.EARLIEST`); None if any can."""
+def hash_of_known(columns: Sequence[StructField], values: Sequence[Expression]) -> Expression:
+    """The same, but null if a value cannot be looked up (:data:`~headwater.key_index.hashing.EARLIEST`)."""
+    hashed = hash_expression(columns, values)
+    is_known = every(*(_is_hashed(column, value) for column, value in zip(columns, values, strict=True)))
+    return hashed if is_known is None else when(is_known, hashed)
+
+
+def _is_hashed(column: StructField, value: Expression) -> Expression | None:
+    """Whether a value can be looked up; None if any can."""
     earliest = EARLIEST.get(kind_of(column) or "")
     return None if earliest is None else infix(">=", _canonical(column, value), Number(earliest, is_long=True))
 

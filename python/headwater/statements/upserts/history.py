@@ -52,7 +52,7 @@ from headwater.sql.composing import (
     is_not_null,
     select,
 )
-from headwater.statements.dml.indexed_keys import rows_of_keys
+from headwater.statements.dml.indexed_keys import indexes_of_keys, rows_of_keys
 from headwater.statements.dml.merge import small_target_bytes
 from headwater.statements.dml.request import Key
 from headwater.statements.dml.scan import total_bytes
@@ -123,9 +123,10 @@ def _stored_rows(events: Events, prepared: Query, snapshot: Snapshot, statement:
     is_large = total_bytes(files) > small_target_bytes(statement)
     if isinstance(prepared, Relation) and is_large and usable(keys):
         statement.step("read the source's keys")
-        predicates = read_source_keys(statement, prepared.number, usable(keys)).predicates
-        left = prune_all(snapshot, predicates)
-        indexed = rows_of_keys(statement, snapshot, prepared.number, keys, left)
+        asked = indexes_of_keys(statement, snapshot, keys)
+        found = read_source_keys(statement, prepared.number, usable(keys), asked)
+        left = prune_all(snapshot, found.predicates)
+        indexed = rows_of_keys(statement, snapshot, prepared.number, asked, found, left)
         files = files.filter(left if indexed is None else indexed.files)
         only = None if indexed is None else indexed.rows
     return relation_over(statement, snapshot, files, only=only)
