@@ -1,7 +1,8 @@
 """``python -m bench.key_index``: upserts and point queries by random keys, with an index and without.
 
 Each size is a table of 500 files whose keys are hashes, so minimum and maximum prune nothing. It is loaded when its
-index is declared, so its files have the small pages of such tables. The sides work on copies made of hard links, alternate, and are: *indexed*, ours with the index; *ours*, the same session settings with
+index is declared, so its files have the small pages of such tables. The sides work on copies made of hard links,
+alternate, and are: *indexed*, ours with the index; *ours*, the same session settings with
 ``spark.headwater.keyIndex = never``; and the peer. The output has medians, ratios, the bytes of the index by byte of
 data, and the time of its build beside that of a scan of the whole table.
 
