@@ -121,25 +121,25 @@ def test_an_index_that_cannot_be_written_stops_no_other(spark, rows, database):
     folder = folder_of(spark, "t") / "_headwater/index"
     folder.mkdir(parents=True)
     (folder / "a").write_text("no folder")
-    spark.sql("INSERT INTO t SELECT string(id), int(id) FROM range(0, 16, 1, 16)")
+    spark.sql("INSERT INTO t SELECT string(id), int(id) FROM range(0, 32, 1, 32)")
     begun = time.monotonic()
     while rows("SHOW INDEXES ON t")[1][2] == 0:
         assert time.monotonic() < begun + 30
         time.sleep(0.05)
-    assert [row[:3:2] for row in rows("SHOW INDEXES ON t")] == [("a", 0), ("b", 16)]
+    assert [row[:3:2] for row in rows("SHOW INDEXES ON t")] == [("a", 0), ("b", 32)]
 
 
 def test_enough_small_files_are_built_in_the_background(spark, rows, database):
     given = "'headwater.index.by_k.columns' = 'k'"
     spark.sql(f"CREATE TABLE t (k INT) USING delta TBLPROPERTIES ({given})")
-    for number in range(16):
+    for number in range(32):
         assert rows("SHOW INDEXES ON t")[0][2:4] == (0, number)
         spark.sql(f"INSERT INTO t VALUES ({number})")
     begun = time.monotonic()
-    while rows("SHOW INDEXES ON t")[0][2] < 16:
+    while rows("SHOW INDEXES ON t")[0][2] < 32:
         assert time.monotonic() < begun + 30
         time.sleep(0.05)
-    assert rows("SELECT k FROM t WHERE k IN (3, 15, 16) ORDER BY k") == [(3,), (15,)]
+    assert rows("SELECT k FROM t WHERE k IN (3, 31, 32) ORDER BY k") == [(3,), (31,)]
 
 
 def test_columns_by_ids_under_other_names_in_their_file(spark, rows, database, settings):

@@ -175,7 +175,7 @@ def test_statements_do_the_same_with_indexes(spark: Any, database: str, seed: in
     with settings(spark, keyIndex="always", merge_smallTargetBytes="1"):
         twins = Twins(spark, random, database)
         # So many files are built in the background.
-        twins.run(f"INSERT INTO {{0}} SELECT /*+ REPARTITION({random.choice([1, 20])}) */ * FROM ({twins.rows(200)})")
+        twins.run(f"INSERT INTO {{0}} SELECT /*+ REPARTITION({random.choice([1, 40])}) */ * FROM ({twins.rows(200)})")
         for number in range(14):
             twins.step()
             if random.random() < 0.6:

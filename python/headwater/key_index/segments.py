@@ -476,9 +476,13 @@ def delete_unneeded(snapshot: Snapshot, index: KeyIndex) -> int:
         return info.name not in useful and info.modification_time < now - stays
 
     manifests = [info for info in listed if info.name.endswith(_MANIFEST)]
-    gone = [info for info in manifests if is_gone(info)]
-    kept = {name for info in manifests if info not in gone for name in _parts(store, info)}
-    ended = {name for info in gone for name in _parts(store, info)}
+    gone, kept, ended = list[FileInfo](), set[str](), set[str]()
+    for info in manifests:
+        if is_gone(info):
+            gone.append(info)
+            ended.update(_parts(store, info))
+        else:
+            kept.update(_parts(store, info))
     others = [info for info in listed if not info.name.endswith(_MANIFEST) and info.name not in kept]
     parts = [info for info in others if info.name in ended or is_gone(info)]
     # Manifests first: what a process that dies here leaves are parts that count no more.

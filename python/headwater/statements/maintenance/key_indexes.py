@@ -51,7 +51,7 @@ _ROWS_OF_TASK, _ROWS_OF_BATCH = 4_000_000, 64_000_000
 #: large table waits for REFRESH INDEX or MAINTAIN TABLE, which do not compete with whoever writes.
 _RECENT = 3_600_000
 #: Fewer files with fewer bytes wait for the next commits: a job for them costs more than it saves whoever reads them.
-_FEWEST_FILES, _FEWEST_BYTES = 16, 16 << 20
+_FEWEST_FILES, _FEWEST_BYTES = 32, 16 << 20
 #: Bytes of a row where statistics do not say how many there are.
 _ROW_BYTES = 100
 _LONG, _INT = PrimitiveType("long"), PrimitiveType("integer")
