@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from headwater.key_index.definition import KeyIndex
 from headwater.key_index.hashing import hash_of
 from headwater.key_index.lookup import look_up
 from support.commits import write_commit
-from support.indexed_table import Indexed, added, forget
+from support.indexed_table import STORE, Indexed, added, forget
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -111,11 +113,16 @@ def test_small_segments_are_merged_and_know_as_much(tmp_path: Path, monkeypatch:
         table.put([file], parts=1 + file % 2)
     table.put([3, 4])
     before = len(segments.segments(table.snapshot(), table.index()))
+    old = set(os.listdir(table.folder))
     assert segments.merge_small(table.snapshot(), table.index()) == 24, "the files of two are in a newer one"
+    written = set(os.listdir(table.folder)) - old
     assert len(segments.segments(table.snapshot(), table.index())) == before + 1
     assert segments.merge_small(table.snapshot(), table.index()) == 0, "what is merged is not merged again"
     assert table.check(range(150)) == set(range(25))
-    # What the merged one covers stays for a quarter of an hour.
+    # What the merged one covers stays for a quarter of an hour after it, however old it is.
+    for name in os.listdir(table.folder):
+        if name not in written:
+            os.utime(Path(table.folder) / name, (0, 0))
     assert segments.delete_unneeded(table.snapshot(), table.index()) == 0
     later = clock.milliseconds() + 16 * 60_000
     monkeypatch.setattr(clock, "milliseconds", lambda: later)
@@ -198,3 +205,56 @@ def test_no_more_is_read_than_is_allowed(tmp_path: Path) -> None:
     assert look_up(table.snapshot(), table.index(), hashes, None, 1 << 20) is not None
     wanted = np.array([False] * 3)
     assert look_up(table.snapshot(), table.index(), hashes, wanted) is None
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_segments_that_another_maintenance_deletes_are_left_out_when_small_ones_are_merged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: bool
+) -> None:
+    table = Indexed(tmp_path / "t", Random(1), 12)
+    for file in range(12):
+        table.put([file])
+    read = segments.entries_of
+
+    def deletes(store: Any, folder: str, part: Any, files: int) -> Any:
+        monkeypatch.setattr(segments, "entries_of", read)
+        if gone:
+            for path in Path(table.folder).iterdir():
+                path.unlink()
+        return read(store, folder, part, files)
+
+    monkeypatch.setattr(segments, "entries_of", deletes)
+    assert segments.merge_small(table.snapshot(), table.index()) == (0 if gone else 12)
+
+
+@pytest.mark.parametrize("failing", ["list_from", "read"])
+def test_a_store_that_fails_once_does_not_make_entries_unneeded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    table = Indexed(tmp_path / "t", Random(1), 3)
+    table.put([0, 1, 2])
+    for path in Path(table.folder).iterdir():
+        os.utime(path, (0, 0))
+    forget()
+    snapshot, index = table.snapshot(), table.index()
+    before, whole = sorted(os.listdir(table.folder)), getattr(type(snapshot.store), failing)
+
+    def fails(*_: Any, **__: Any) -> Any:
+        monkeypatch.setattr(type(snapshot.store), failing, whole)
+        raise OSError("503 Slow Down")
+
+    monkeypatch.setattr(type(snapshot.store), failing, fails)
+    with suppress(OSError):
+        segments.delete_unneeded(snapshot, index)
+    assert sorted(os.listdir(table.folder)) == before
+    assert segments.delete_unneeded(snapshot, index) == 0
+
+
+def test_a_position_that_no_row_has_is_damage(tmp_path: Path) -> None:
+    table = Indexed(tmp_path / "t", Random(1), 3)
+    key = hash_of(table.index().kinds, [5])
+    assert key is not None
+    part = segments.write_part(STORE, table.folder, np.array([key]), np.array([0], np.int32), np.array([-1]))
+    segments.put_segment(STORE, table.folder, "of-this-table", table.index(), [("0.parquet", 100)], [part])
+    forget()
+    assert look_up(table.snapshot(), table.index(), [key]) is None

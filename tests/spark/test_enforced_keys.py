@@ -385,3 +385,22 @@ def test_a_key_that_is_generated_changes_with_its_column(spark, rows, database, 
         with fails(DUPLICATE, "pk"):
             spark.sql(text)
     assert rows("SELECT * FROM t ORDER BY a") == [(2, 2, 2), (14, 4, 3)]
+
+
+def test_keys_that_are_no_text(spark, rows, database, fails):
+    other = spark.newSession()
+    other.sql(f"USE {database}")
+    no_text = "cast(X'616280' AS STRING)"
+    spark.sql("CREATE TABLE t (k STRING PRIMARY KEY ENFORCED, v INT) USING delta")
+    spark.sql(
+        f"INSERT INTO t SELECT /*+ COALESCE(1) */ * FROM (SELECT {no_text} AS k, 0 AS v UNION ALL SELECT 'ab\u00ea', 0)"
+    )
+    with fails(DUPLICATE, "t_pk"):
+        spark.sql(f"INSERT INTO t SELECT {no_text}, 1")
+    spark.sql("INSERT INTO t SELECT cast(X'616281' AS STRING), 1")
+    spark.sql("BEGIN TRANSACTION")
+    spark.sql("INSERT INTO t SELECT cast(X'616282' AS STRING), 1")
+    other.sql("INSERT INTO t SELECT cast(X'616282' AS STRING), 2")
+    with fails("DELTA_CONCURRENT_APPEND"):
+        spark.sql("COMMIT")
+    assert rows("SELECT count(*), count(DISTINCT k) FROM t") == [(4, 4)]

@@ -204,3 +204,48 @@ def test_a_source_that_grows_meanwhile_is_read_at_one_version(spark, rows, datab
         growing.join()
         assert counted in ([(1, 1, 0, 0)], [(2, 2, 0, 0)])
     assert rows("SELECT count(*), count(DISTINCT k) FROM t") == [(1000, 1000)]
+
+
+_NO_TEXT = "cast(X'616280' AS STRING)"
+
+
+@pytest.mark.parametrize("clause", ["MERGE", "DELETE", "idCols"])
+def test_keys_that_are_no_text_match(spark, rows, database, settings, tmp_path, clause):
+    """The byte 80 comes before all other characters that are no ASCII, what stands for it in a text after most."""
+    found = []
+    spark.sql(
+        f"SELECT {_NO_TEXT} AS k, 1 AS v UNION ALL SELECT 'ab\u00eb', 1 "
+        "UNION ALL SELECT concat('b', id), 1 FROM range(1200)"
+    ).coalesce(1).write.parquet(str(tmp_path / "s"))
+    with settings({"spark.headwater.keyIndex": "always", "spark.headwater.merge.smallTargetBytes": "1"}):
+        for name in ("indexed", "plain"):
+            spark.sql(f"CREATE TABLE {name} (k STRING, v INT) USING delta")
+            files = f"SELECT {_NO_TEXT} AS k, 0 AS v UNION ALL SELECT 'ab\u00ea', 0"
+            spark.sql(f"INSERT INTO {name} SELECT /*+ COALESCE(1) */ * FROM ({files})")
+            spark.sql(f"INSERT INTO {name} VALUES ('zz', 0)")
+            if name == "indexed":
+                spark.sql("CREATE INDEX by_k ON indexed (k)")
+            source = f"parquet.`{tmp_path}/s`"
+            merge = f"MERGE INTO {name} t USING {source} s ON t.k = s.k WHEN MATCHED THEN"
+            spark.sql(
+                {
+                    "MERGE": f"{merge} UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *",
+                    "DELETE": f"{merge} DELETE",
+                    "idCols": f"INSERT INTO {name} WITH (idCols = 'k') SELECT * FROM {source}",
+                }[clause]
+            )
+            found.append(rows(f"SELECT hex(k), v FROM {name}", ordered=False))
+    assert found[0] == found[1]
+
+
+def test_long_keys_do_not_cross_the_bridge(spark, rows, database, settings, tmp_path):
+    """Of 100,000 keys of 3,000 characters, only hashes and bounds do."""
+    spark.range(100_000).write.parquet(str(tmp_path / "s"))
+    key = "concat(repeat('x', 3000), id)"
+    spark.sql("CREATE TABLE t (k STRING, v INT) USING delta")
+    spark.sql(f"INSERT INTO t SELECT {key}, 0 FROM range(0, 100, 1, 2)")
+    spark.sql("CREATE INDEX by_k ON t (k)")
+    with settings({"spark.headwater.keyIndex": "always", "spark.headwater.merge.smallTargetBytes": "1"}):
+        source = f"SELECT {key} AS k FROM parquet.`{tmp_path}/s`"
+        merge = f"MERGE INTO t USING ({source}) s ON t.k = s.k WHEN MATCHED THEN UPDATE SET v = 1"
+        assert rows(merge) == [(100, 100, 0, 0)]

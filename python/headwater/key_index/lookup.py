@@ -110,6 +110,8 @@ def look_up(
                 hits += in_parallel(lambda each: _hits(store, folder, *each, keys), some)
             if any(len(f) and not 0 <= f.min() <= f.max() < len(files) for f, _ in hits):
                 raise ValueError("it has entries of files that its manifest does not name")
+            if any(len(r) and r.min() < 0 for _, r in hits):
+                raise ValueError("it has entries of rows that no file can have")
         except (OSError, ValueError, HeadwaterError) as error:
             note_damage(segment, error)
             answer.covered[files[files >= 0]] = False

@@ -22,7 +22,7 @@ import logging
 import re
 import uuid
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -53,8 +53,8 @@ _MANIFEST = ".json"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _FOOTER_END = 8
 #: For so long, in milliseconds, what the newest version does not need stays: a build may still run whose parts no
-#: manifest names, and RESTORE may bring back files. What newer segments cover stays shorter: a reader that has just
-#: listed it opens it, or does without.
+#: manifest names, and RESTORE may bring back files. What newer segments cover stays for a shorter time after them: a
+#: reader that has just listed it opens it, or does without.
 _STAYS, _REPLACED_STAYS = 24 * 3_600_000, 15 * 60_000
 #: Segments of up to so many entries in all are merged in memory.
 _MERGED_ENTRIES = 4_000_000
@@ -166,14 +166,23 @@ def segments(snapshot: Snapshot, index: KeyIndex) -> list[Segment]:
 
 def _all(snapshot: Snapshot, index: KeyIndex) -> list[Segment]:
     """The same, with those of data files that are all gone."""
-    store, folder = snapshot.store, folder_of(snapshot.table_path, index.name)
-    listed = _listed(store, folder)
-    sizes = {info.name: info.size for info in listed}
+    listed = _listed(snapshot.store, folder_of(snapshot.table_path, index.name))
+    return _fitting(snapshot, index, listed, _manifests(snapshot.store, listed))
+
+
+def _manifests(store: Store, listed: Iterable[FileInfo]) -> dict[FileInfo, Manifest]:
+    """Those that can be read."""
     infos = [info for info in listed if info.name.endswith(_MANIFEST) and info not in _DAMAGED]
-    found = [(info, manifest) for info in infos if (manifest := _manifest(store, info)) is not None]
+    return {info: manifest for info in infos if (manifest := _manifest(store, info)) is not None}
+
+
+def _fitting(
+    snapshot: Snapshot, index: KeyIndex, listed: Iterable[FileInfo], manifests: Mapping[FileInfo, Manifest]
+) -> list[Segment]:
+    sizes = {info.name: info.size for info in listed}
     fitting = [
         (info, manifest)
-        for info, manifest in found
+        for info, manifest in manifests.items()
         if manifest.table == snapshot.metadata.id
         and manifest.columns == index.physical_names
         and manifest.kinds == index.kinds
@@ -386,7 +395,7 @@ def merge_small(snapshot: Snapshot, index: KeyIndex) -> int:
     for segment in taken:
         try:
             tables = [entries_of(store, folder, part, len(segment.files)) for part in segment.manifest.parts]
-        except ValueError as error:
+        except (OSError, ValueError) as error:
             note_damage(segment, error)
             continue
         numbers = np.full(len(segment.files), -1, np.int32)
@@ -466,23 +475,28 @@ def delete_unneeded(snapshot: Snapshot, index: KeyIndex) -> int:
     """
     store, folder = snapshot.store, folder_of(snapshot.table_path, index.name)
     now = clock.milliseconds()
-    listed = _listed(store, folder)
-    fitting = _all(snapshot, index)
-    useful = {segment.info.name for segment in _without_merged(fitting)}
-    replaced = {segment.info.name for segment in fitting if (segment.files >= 0).any()} - useful
+    try:
+        listed = store.list_from(folder)
+    except FileNotFoundError:
+        return 0
+    read = _manifests(store, listed)
+    infos = [info for info in listed if info.name.endswith(_MANIFEST)]
+    if any(info not in read and info not in _DAMAGED for info in infos):
+        return 0  # whose parts are of use is not known
+    fitting = _fitting(snapshot, index, listed, read)
+    useful = _without_merged(fitting)
+    names = {segment.info.name for segment in useful}
+    replaced = {segment.info.name: _replaced_at(segment, useful) for segment in fitting}
 
     def is_gone(info: FileInfo) -> bool:
-        stays = _REPLACED_STAYS if info.name in replaced else _STAYS
-        return info.name not in useful and info.modification_time < now - stays
+        if (at := replaced.get(info.name)) is not None:
+            return info.name not in names and at < now - _REPLACED_STAYS
+        return info.modification_time < now - _STAYS
 
-    manifests = [info for info in listed if info.name.endswith(_MANIFEST)]
-    gone, kept, ended = list[FileInfo](), set[str](), set[str]()
-    for info in manifests:
-        if is_gone(info):
-            gone.append(info)
-            ended.update(_parts(store, info))
-        else:
-            kept.update(_parts(store, info))
+    gone = [info for info in infos if is_gone(info)]
+    parts_of = {info.name: [part.name for part in read[info].parts] if info in read else [] for info in infos}
+    ended = {part for info in gone for part in parts_of.pop(info.name)}
+    kept = {part for parts in parts_of.values() for part in parts}
     others = [info for info in listed if not info.name.endswith(_MANIFEST) and info.name not in kept]
     parts = [info for info in others if info.name in ended or is_gone(info)]
     # Manifests first: what a process that dies here leaves are parts that count no more.
@@ -491,9 +505,12 @@ def delete_unneeded(snapshot: Snapshot, index: KeyIndex) -> int:
     return len(gone) + len(parts)
 
 
-def _parts(store: Store, info: FileInfo) -> list[str]:
-    manifest = _manifest(store, info)
-    return [] if manifest is None else [part.name for part in manifest.parts]
+def _replaced_at(segment: Segment, useful: Iterable[Segment]) -> int | None:
+    """When the newest segment that covers some of its files was written, in milliseconds since the epoch; None if it
+    covers none of the version.
+    """
+    own = segment.files[segment.files >= 0]
+    return max((each.info.modification_time for each in useful if np.isin(own, each.files).any()), default=None)
 
 
 def delete_index(snapshot: Snapshot, name: str) -> None:

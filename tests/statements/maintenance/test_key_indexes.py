@@ -41,7 +41,7 @@ def table(path: Path, size: int = 1000) -> Any:
 def test_only_files_of_recent_commits_are_built_in_the_background(
     tmp_path: Path, built: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    snapshot = table(tmp_path / "t", size=4 << 20)
+    snapshot = table(tmp_path / "t", size=1 << 28)
     monkeypatch.setattr(clock, "milliseconds", lambda: 8_500_000)
     key_indexes.build_recent(RecordingStatement(), snapshot)
     assert built == [[f"{n}.parquet" for n in (5, 6, 7, 8)]]
@@ -59,6 +59,16 @@ def test_few_small_files_wait_for_more(
     monkeypatch.setattr(key_indexes, "_FEWEST_FILES", 8)
     key_indexes.build_recent(RecordingStatement(), snapshot)
     assert len(built) == 1
+
+
+def test_files_that_came_slowly_are_built_however_old(
+    tmp_path: Path, built: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot = table(tmp_path / "t")
+    monkeypatch.setattr(key_indexes, "_FEWEST_FILES", 8)
+    monkeypatch.setattr(clock, "milliseconds", lambda: 10**12)
+    key_indexes.build_recent(RecordingStatement(), snapshot)
+    assert [len(batch) for batch in built] == [8]
 
 
 def test_a_build_goes_in_batches(tmp_path: Path, built: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from headwater.protocol.types import parse_type
 from headwater.sql.composing import STAR, Alias, Relation, Resolved, Rows, call, select
 from headwater.statements.dml.attempt import Attempt
 from headwater.statements.dml.request import Key
-from headwater.statements.files.key_hashes import as_noted
+from headwater.statements.files.key_hashes import as_noted, is_text
 from headwater.transaction.keyed import KeyReads, Keys, comparable
 
 #: The most keys that are read from a cached source, as many as a job notes. Chosen, not measured: it limits memory.
@@ -73,4 +73,5 @@ def _query(statement: Statement, source: Rows, keys: Sequence[Key]) -> Keys | No
     if len(found) > _MOST:
         return None
     # Nulls are missing from a row. A key with a null equals none.
-    return [tuple(row[f"k{i}"] for i in range(len(keys))) for row in found if len(row) == len(keys)]
+    known = [tuple(row[f"k{i}"] for i in range(len(keys))) for row in found if len(row) == len(keys)]
+    return known if all(map(is_text, known)) else None

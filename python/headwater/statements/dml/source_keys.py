@@ -1,17 +1,16 @@
 """Which files of the target a MERGE's source can match, by the source's own keys.
 
-Owns reading the source's least and greatest keys, or all of them where they are few or where an index can say which
-rows have them, and the predicates over the target that follow. A key is a column of the target that the ON condition
-equates with an expression over the source. A row of the target matches only if the column has one of the source's
-values.
+Owns reading the source's least and greatest keys, or all of them where they are few, and the predicates over the target
+that follow; and the hashes of the keys, where an index can say which rows have them. A key is a column of the target
+that the ON condition equates with an expression over the source. A row of the target matches only if the column has one
+of the source's values.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -23,19 +22,25 @@ from headwater.key_index.definition import KeyIndex
 from headwater.protocol.types import INTEGERS, DataType, DecimalType, PrimitiveType, parse_type
 from headwater.pruning.predicates import And, Column, Comparison, Constant, In, Literal, Predicate, Value
 from headwater.sql.composing import (
+    NULL,
     STAR,
     Alias,
     Cast,
     Expression,
+    Number,
     Relation,
     Resolved,
     Rows,
+    UnionAll,
     call,
+    every,
+    is_not_null,
     select,
+    when,
 )
 from headwater.sql.composing import Column as Named
 from headwater.statements.dml.request import Key
-from headwater.statements.files.key_hashes import hash_of_known
+from headwater.statements.files.key_hashes import hash_of_known, is_text
 from headwater.stores import store_for
 from headwater.stores.parquet_footers import read_footer
 
@@ -49,7 +54,7 @@ _FEW_FILES = 32
 #: The most keys that an index is asked for; a source with more is joined with all rows. Chosen, not measured: they
 #: cross the bridge.
 MOST_KEYS = 200_000
-#: All keys of a source are read at once, for an index, if Spark estimates this many bytes at most.
+#: Bounds and hashes of a source are read by one query if Spark estimates this many bytes at most: it is read twice.
 _FEW_BYTES = 8 << 20
 
 #: The least and the greatest value as text, None if it has no value.
@@ -102,9 +107,7 @@ def read_source_keys(
     :param asked: the indexes to look them up in; their keys are among the keys.
     """
     if asked and statement.plan_size(plan) <= _FEW_BYTES:
-        known = _read_at_once(statement, plan, keys, asked)
-        if known is not None:
-            return known
+        return _read_at_once(statement, plan, keys, asked)
     rows, bounds = _bounds_of_footers(statement, plan, keys) or _queried_bounds(statement, Relation(plan), keys)
     if any(least is None for least, _ in bounds):
         return SourceKeys(rows, [Constant(False)])  # every key is null, and null equals nothing
@@ -119,36 +122,35 @@ def read_source_keys(
     return SourceKeys(rows, predicates)
 
 
-def _read_at_once(
-    statement: Statement, plan: int, keys: Sequence[Key], asked: Sequence[AskedIndex]
-) -> SourceKeys | None:
-    """The source's keys and their hashes by one query; None if they are too many."""
-    texts = {key: f"k{i}" for i, key in enumerate(keys)}
-    hashes = {each.index.name: f"h{i}" for i, each in enumerate(asked)}
-    given = select(
-        *(Alias(_as_text(_type(key), Resolved(key.value)), name) for key, name in texts.items()),
-        *(Alias(each.hash(), hashes[each.index.name]) for each in asked),
-        rows=Relation(plan),
+def _read_at_once(statement: Statement, plan: int, keys: Sequence[Key], asked: Sequence[AskedIndex]) -> SourceKeys:
+    """The bounds of the source's keys and the hashes for indexes by one query, whose last row has what is one value."""
+    hashes, counts = list[Alias](), list[Alias]()
+    for i, each in enumerate(asked):
+        is_key = every(*map(is_not_null, each.values))
+        assert is_key is not None
+        hashes.append(Alias(when(is_key, each.hash()), f"h{i}"))
+        counts.append(Alias(call("count", when(is_key, Number(1))), f"keys{i}"))
+        counts.append(Alias(call("count", hashes[i].value), f"hashed{i}"))
+    bounds = _bounds_columns(keys)
+    distinct = select(*hashes, rows=Relation(plan), is_distinct=True, limit=MOST_KEYS + 1)
+    many = select(
+        *(Named(each.name) for each in hashes),
+        *(Alias(NULL, each.name) for each in [*bounds, *counts]),
+        rows=distinct,
     )
-    names = [Named(name) for name in [*texts.values(), *hashes.values()]]
-    count = Alias(call("count", STAR), "n")
-    found = statement.query(select(*names, count, rows=given, group_by=names, limit=MOST_KEYS + 1).text())
-    if len(found) > MOST_KEYS:
-        return None
-    rows = sum(int(row["n"]) for row in found)
-    predicates: list[Predicate] = []
-    for key, name in texts.items():
-        known = _ordered(_type(key), {row[name] for row in found if name in row})
-        if not known:
-            return SourceKeys(rows, [Constant(False)])
-        bound = known[0], known[-1]
-        predicates += _is_one_of(key, known) if _are_few(rows, bound) else _is_between(key, bound)
+    one = select(*(Alias(NULL, each.name) for each in hashes), *bounds, *counts, rows=Relation(plan))
+    found = statement.query(UnionAll((many, one)).text())
+    totals = next(row for row in found if "n" in row)
     of_index = dict[str, list[int] | None]()
-    for each in asked:
-        parts = [texts[key] for key in each.keys]
-        entries = {row.get(hashes[each.index.name]) for row in found if all(part in row for part in parts)}
-        of_index[each.index.name] = None if None in entries else [int(entry) for entry in entries if entry is not None]
-    return SourceKeys(rows, predicates, of_index)
+    for i, each in enumerate(asked):
+        entries = {int(row[f"h{i}"]) for row in found if f"h{i}" in row}
+        is_whole = len(found) <= MOST_KEYS + 1 and totals[f"keys{i}"] == totals[f"hashed{i}"]
+        of_index[each.index.name] = list(entries) if is_whole else None
+    rows, found_bounds = _bounds_of_row(totals, len(keys))
+    if any(least is None for least, _ in found_bounds):
+        return SourceKeys(rows, [Constant(False)], of_index)
+    pairs = zip(keys, found_bounds, strict=True)
+    return SourceKeys(rows, [each for key, bound in pairs for each in _is_between(key, bound)], of_index)
 
 
 def source_keys_without_jobs(statement: Statement, plan: int, keys: Sequence[Key]) -> SourceKeys | None:
@@ -170,13 +172,24 @@ def _are_few(rows: int, bound: _Bounds) -> bool:
 
 
 def _queried_bounds(statement: Statement, source: Rows, keys: Sequence[Key]) -> tuple[int, list[_Bounds]]:
+    found = statement.query(select(*_bounds_columns(keys), rows=source).text())[0]
+    return _bounds_of_row(found, len(keys))
+
+
+def _bounds_columns(keys: Sequence[Key]) -> list[Alias]:
+    """The number of rows, and the bounds of the keys. Spark compares the bytes of strings; as texts here, those that
+    are no text have another order.
+    """
     bounds = [
         Alias(_as_text(_type(key), call(bound, Resolved(key.value))), f"{bound}{i}")
         for i, key in enumerate(keys)
         for bound in ("min", "max")
     ]
-    found = statement.query(select(Alias(call("count", STAR), "n"), *bounds, rows=source).text())[0]
-    return int(found["n"]), [(found.get(f"min{i}"), found.get(f"max{i}")) for i in range(len(keys))]
+    return [Alias(call("count", STAR), "n"), *bounds]
+
+
+def _bounds_of_row(row: Mapping[str, Any], keys: int) -> tuple[int, list[_Bounds]]:
+    return int(row["n"]), [(row.get(f"min{i}"), row.get(f"max{i}")) for i in range(keys)]
 
 
 def _bounds_of_footers(statement: Statement, plan: int, keys: Sequence[Key]) -> tuple[int, list[_Bounds]] | None:
@@ -249,7 +262,7 @@ def _as_text(kind: DataType, value: Expression) -> Expression:
 
 
 def _is_one_of(key: Key, values: Sequence[str]) -> list[Predicate]:
-    if any(map(_is_no_text, values)):
+    if not is_text(values):
         return []
     kind = _type(key)
     return [In(Column((key.column,)), kind.to_json(), tuple(_value(kind, value) for value in values))]
@@ -259,22 +272,10 @@ def _is_between(key: Key, bound: _Bounds) -> list[Predicate]:
     (least, greatest), kind, column = bound, _type(key), Column((key.column,))
     assert least is not None
     assert greatest is not None
-    if _is_no_text(least) or _is_no_text(greatest):
+    if not is_text((least, greatest)):
         return []
     low, high = (Literal(kind.to_json(), _value(kind, text)) for text in (least, greatest))
     return [And((Comparison("<=", low, column), Comparison("<=", column, high)))]
-
-
-def _is_no_text(value: str) -> bool:
-    """Whether a string has bytes that are no text: what stands for them has another order than they have."""
-    return "\N{REPLACEMENT CHARACTER}" in value
-
-
-def _ordered(kind: DataType, texts: Iterable[str]) -> list[str]:
-    def value(text: str) -> Any:
-        return Decimal(text) if isinstance(kind, DecimalType) else _value(kind, text)
-
-    return sorted(texts, key=value)
 
 
 def _value(kind: DataType, text: str) -> Value:

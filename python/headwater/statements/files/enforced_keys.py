@@ -61,7 +61,7 @@ from headwater.sql.composing import (
 )
 from headwater.statements.files.file_lists import describe_vector, relation_over
 from headwater.statements.files.indexed_rows import by_keys, indexes_over
-from headwater.statements.files.key_hashes import as_noted, hash_of_known
+from headwater.statements.files.key_hashes import as_noted, hash_of_known, is_text
 from headwater.statements.files.rows import has_text
 from headwater.statements.internal_names import InternalNames
 from headwater.statements.running.committing import checks_commits
@@ -131,6 +131,7 @@ class _Check:
         places = [number for number, column in enumerate(self._columns) if column.name in claimed]
         # A column that the commit changes has no values in what another writer adds meanwhile that could be compared.
         is_known = bool(claimed) and all(_is_in(snapshot, column) for column in self._columns)
+        is_known = is_known and all(is_text(key) for key, _ in keys or ())
         plain = {tuple(key[place] for place in places) for key, _ in keys} if keys is not None and is_known else None
         self._txn.claim_keys(KeyReads(snapshot, claimed, lambda: plain))
 
@@ -197,7 +198,8 @@ class _Check:
         for number, column in enumerate(self._columns):
             if _is_in(snapshot, column):
                 values = tuple({key[number] for key in keys})
-                found.append(In(PredicateColumn((column.name,)), str(column.type.to_json()), values))
+                if is_text(values):
+                    found.append(In(PredicateColumn((column.name,)), str(column.type.to_json()), values))
         return found
 
     def _refuse(self, rows: Rows, why: str) -> None:

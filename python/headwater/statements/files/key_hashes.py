@@ -5,7 +5,8 @@ Promise: Spark computes what :func:`headwater.key_index.hashing.hash_of` does, u
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from headwater.key_index.hashing import EARLIEST, SHIFT, kind_of, type_of_kind
 from headwater.protocol.types import DataType, DecimalType, PrimitiveType, StructField
@@ -41,6 +42,13 @@ def as_noted(kind: DataType, value: Expression) -> Expression:
     assert isinstance(kind, PrimitiveType)
     function = {"date": "unix_date", "timestamp": "unix_micros"}.get(kind.name)
     return value if function is None else call(function, value)
+
+
+def is_text(key: Iterable[Any]) -> bool:
+    """Whether the values of a key are here as they are: bytes that are no text come from Spark as another string, with
+    another order, which several of them share.
+    """
+    return not any(isinstance(value, str) and "\N{REPLACEMENT CHARACTER}" in value for value in key)
 
 
 def _canonical(column: StructField, value: Expression) -> Expression:

@@ -47,9 +47,10 @@ _LOG = logging.getLogger(__name__)
 
 #: Rows that a task sorts, about, and rows of a batch. A lookup opens a file for each task of a build.
 _ROWS_OF_TASK, _ROWS_OF_BATCH = 4_000_000, 64_000_000
-#: What is built in the background is of files that are younger, in milliseconds: an index that was just declared for a
-#: large table waits for REFRESH INDEX or MAINTAIN TABLE, which do not compete with whoever writes.
-_RECENT = 3_600_000
+#: If more bytes lack entries, only files that are younger, in milliseconds, are built in the background: an index that
+#: was just declared for a large table waits for REFRESH INDEX or MAINTAIN TABLE, which do not compete with whoever
+#: writes.
+_MOST_BYTES, _RECENT = 1 << 30, 3_600_000
 #: Fewer files with fewer bytes wait for the next commits: a job for them costs more than it saves whoever reads them.
 _FEWEST_FILES, _FEWEST_BYTES = 32, 16 << 20
 #: Bytes of a row where statistics do not say how many there are.
@@ -85,7 +86,7 @@ class Built(NamedTuple):
 def build(statement: Statement, snapshot: Snapshot, index: KeyIndex, *, recent: bool = False) -> Built:
     """Make the entries of the files that have none, by jobs of the statement, and merge small segments.
 
-    :param recent: only of files of recent commits, and only if they are worth a job.
+    :param recent: only if they are worth a job, and of many bytes only those of recent commits.
     :raises HeadwaterError: ``HEADWATER_INDEX_NOT_WRITTEN``; ``DELTA_TABLE_ID_MISMATCH`` and
         ``DELTA_TABLE_NOT_FOUND`` if the table was dropped meanwhile; whatever Spark's jobs raise.
     """
@@ -96,9 +97,11 @@ def build(statement: Statement, snapshot: Snapshot, index: KeyIndex, *, recent: 
     built = Built(0, 0, 0)
     if recent:
         light = snapshot.select(("modification_time", "size"))
-        missing &= light["modification_time"].to_numpy() >= clock.milliseconds() - _RECENT
-        if missing.sum() < _FEWEST_FILES and light["size"].to_numpy()[missing].sum() < _FEWEST_BYTES:
+        size = light["size"].to_numpy()[missing].sum()
+        if missing.sum() < _FEWEST_FILES and size < _FEWEST_BYTES:
             return built
+        if size > _MOST_BYTES:
+            missing &= light["modification_time"].to_numpy() >= clock.milliseconds() - _RECENT
     files = snapshot.files.filter(pa.array(missing))
     try:
         for start, some, task_bytes in _batches(snapshot, files):
